@@ -1,0 +1,157 @@
+// The report as data: what comparisons found. Printers (tools/) turn it into text or JSON; nothing
+// in here prints, and nothing decides an exit code.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace zerodiff::compare {
+
+// How one output of one path relates to what it is held against (docs/verdicts.md, section 1).
+enum class Verdict { identical, legal, bounded, fault, different, absent };
+
+// What became of one capture (docs/verdicts.md, section 5).
+enum class Outcome {
+  passed, failed, mistrusted, skipped, invalid_input, crashed, timed_out, missing
+};
+
+enum class Scope { end_to_end, stage };
+
+const char* name_of(Verdict verdict);
+const char* name_of(Outcome outcome);  // "PASSED", "INVALID_INPUT", ...
+const char* name_of(Scope scope);
+
+// Semantic coordinates in reading order: {"token", 3}, {"request", 1}, {"head", 0}, {"dim", 17}, ...
+// -1 means that the coordinate has no value here (a cache slot that no token maps to).
+using Coordinates = std::vector<std::pair<std::string, std::int64_t>>;
+
+struct ElementDifference {
+  std::int64_t flat_index = 0;
+  Coordinates where;
+  std::uint64_t expected_bits = 0;
+  std::uint64_t got_bits = 0;
+  double expected = 0;  // decoded value, unit scale for fp8
+  double got = 0;
+  double abs_error = 0;   // +infinity where exactly one side is NaN, or an infinity is involved
+  std::uint64_t ulp = 0;  // steps of the element's own type; UINT64_MAX where one side is NaN
+};
+
+// Counts over one set of elements.
+struct Tally {
+  std::int64_t elements = 0;
+  std::int64_t mismatches = 0;
+  std::int64_t nan_mismatches = 0;  // of these, exactly one side NaN
+  double max_abs_error = 0;
+  std::uint64_t max_ulp = 0;
+  std::vector<ElementDifference> first;     // the first few in flat order
+  std::optional<ElementDifference> worst;   // largest abs error, then ulp, then lowest index
+};
+
+// A part of an output that is counted apart: "scheduled" and "padding" rows of q and index_q,
+// "written" and "untouched" elements of a cache, "all" elsewhere.
+struct Region {
+  std::string name;
+  bool counts = true;  // padding rows are shown but decide nothing
+  Tally tally;
+};
+
+struct Comparison {
+  std::string output;   // "k_cache"
+  std::string path;     // the path under judgement, "atom_fused"
+  std::string against;  // "reference", or another path
+  Scope scope = Scope::end_to_end;
+  Verdict verdict = Verdict::absent;
+  bool gates = false;   // whether a verdict other than identical fails the case
+  Tally total;          // over the regions that count
+  std::vector<Region> regions;
+  std::string note;     // one line, for example why it is absent
+};
+
+// Where a slot lands.
+struct SlotPlace {
+  std::int64_t slot = -1;  // as mapped or rebased, whichever the mapping holds
+  std::int64_t page = -1;  // physical K page; -1: nothing is stored
+  std::int64_t offset = -1;
+};
+
+struct SlotDifference {
+  std::int64_t row = 0;
+  std::int64_t request = -1;
+  std::int64_t position = -1;
+  SlotPlace eager;
+  SlotPlace graph_safe;
+};
+
+enum class SlotMapVerdict { equivalent, not_equivalent, not_applicable };
+const char* name_of(SlotMapVerdict verdict);
+
+// Slot mapping of a call (numerics.md section 7).
+struct SlotMapReport {
+  SlotMapVerdict verdict = SlotMapVerdict::not_applicable;
+  std::string reason;  // why not_applicable, or the first fault in words
+  std::int64_t scheduled_rows = 0;
+  std::int64_t stored_rows = 0;   // scheduled rows with a slot >= 0
+  std::int64_t padding_rows = 0;
+  std::int64_t capacity = 0;
+  bool graph_buffer_present = false;
+  bool graph_buffer_used = false;       // it decides where K and V go in this call
+  std::int64_t graph_buffer_length = 0;
+  // Of the graph-safe buffer against the eager rebased mapping:
+  std::int64_t differing_rows = 0;      // scheduled rows whose entries differ
+  std::int64_t stale_entries = 0;       // non-negative entries at or past num_tokens
+  std::int64_t negative_became_real = 0;  // eager stores nothing, the buffer does
+  std::int64_t duplicates = 0;          // of non-negative buffer entries
+  std::int64_t out_of_range = 0;        // not the K half of a block of the pool
+  std::optional<SlotDifference> first_difference;
+  // Of slot_mapping against the block table: scheduled rows whose slot is another one.
+  bool block_table_checked = false;
+  std::int64_t block_table_disagreements = 0;
+};
+
+// One clause of the fp8 scale contract for one tensor of one path (numerics.md section 6).
+struct Fp8Clause {
+  std::string name;      // "code", "nan", "error_bound", "format", "overflow", ...
+  std::string declared;  // what the call declares, for example "multiply_reciprocal"
+  bool applies = true;
+  std::int64_t checked = 0;     // elements
+  std::int64_t violations = 0;  // elements that break the clause
+  std::string detail;           // one line, empty if all is well
+};
+
+struct Fp8TensorReport {
+  std::string path;
+  std::string tensor;  // "k", "v", "index_k", "index_q"
+  std::string format;  // "float8_e4m3fn"
+  std::int64_t written = 0;  // elements that a slot maps to
+  std::int64_t saturated = 0;  // input beyond the largest finite value, stored as +-largest
+  std::int64_t nan_codes = 0;
+  std::int64_t zero_codes = 0;
+  std::int64_t subnormal_codes = 0;
+  double largest_error_steps = 0;  // |decode(code)*scale - x| / (step*scale), saturated ones apart
+  std::vector<Fp8Clause> clauses;
+  bool conforms = true;
+};
+
+struct Fp8ContractReport {
+  bool applies = false;  // false with `auto` caches
+  std::string declared;  // one line: format, scale_op, quantize_from, overflow, granularity
+  std::vector<Fp8TensorReport> tensors;  // the reference's own first, then each judged path's
+};
+
+// Everything `verify` found out about one capture.
+struct CaseReport {
+  std::string capture;
+  Outcome outcome = Outcome::passed;
+  std::string reason;  // one line for every outcome but PASSED
+  std::vector<std::string> warnings;
+  std::vector<std::string> not_exercised;
+  std::vector<Comparison> comparisons;
+  SlotMapReport slot_map;
+  Fp8ContractReport fp8_contract;
+  double seconds = 0;
+};
+
+}  // namespace zerodiff::compare

@@ -1,0 +1,32 @@
+# zerodiff::options: the language level, warnings and floating-point rules of every target.
+add_library(zerodiff_options INTERFACE)
+add_library(zerodiff::options ALIAS zerodiff_options)
+
+target_compile_features(zerodiff_options INTERFACE cxx_std_20)
+target_include_directories(zerodiff_options INTERFACE "${PROJECT_SOURCE_DIR}")
+target_compile_definitions(zerodiff_options INTERFACE
+  EIGEN_FAST_MATH=0           # Eigen's packet sqrt is not IEEE otherwise
+  EIGEN_DONT_PARALLELIZE
+  ZERODIFF_VERSION="${PROJECT_VERSION}")
+target_compile_options(zerodiff_options INTERFACE
+  -march=${ZERODIFF_MARCH} -ffp-contract=off -fno-math-errno -fno-trapping-math
+  -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wnon-virtual-dtor -Woverloaded-virtual)
+if(ZERODIFF_WERROR)
+  target_compile_options(zerodiff_options INTERFACE -Werror)
+endif()
+if(ZERODIFF_SANITIZE)
+  target_compile_options(zerodiff_options INTERFACE
+    -fsanitize=${ZERODIFF_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
+  target_link_options(zerodiff_options INTERFACE -fsanitize=${ZERODIFF_SANITIZE})
+endif()
+
+# zerodiff_library(NAME SOURCES ... [PUBLIC_LINK ...] [PRIVATE_LINK ...])
+# One static library a folder, alias zerodiff::NAME.
+function(zerodiff_library name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;PUBLIC_LINK;PRIVATE_LINK" ${ARGN})
+  add_library(zerodiff_${name} STATIC ${ARG_SOURCES})
+  add_library(zerodiff::${name} ALIAS zerodiff_${name})
+  target_link_libraries(zerodiff_${name}
+    PUBLIC zerodiff::options ${ARG_PUBLIC_LINK}
+    PRIVATE ${ARG_PRIVATE_LINK})
+endfunction()
