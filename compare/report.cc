@@ -42,7 +42,9 @@ const char* name_of(Outcome outcome) {
   return "";
 }
 
-const char* name_of(Scope scope) { return scope == Scope::stage ? "stage" : "end_to_end"; }
+const char* name_of(Scope scope) {
+  return scope == Scope::stage ? "stage" : "end_to_end";
+}
 
 const char* name_of(SlotMapVerdict verdict) {
   switch (verdict) {

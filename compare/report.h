@@ -15,7 +15,14 @@ enum class Verdict { identical, legal, bounded, fault, different, absent };
 
 // What became of one capture (docs/verdicts.md, section 5).
 enum class Outcome {
-  passed, failed, mistrusted, skipped, invalid_input, crashed, timed_out, missing
+  passed,
+  failed,
+  mistrusted,
+  skipped,
+  invalid_input,
+  crashed,
+  timed_out,
+  missing
 };
 
 enum class Scope { end_to_end, stage };
@@ -24,8 +31,8 @@ const char* name_of(Verdict verdict);
 const char* name_of(Outcome outcome);  // "PASSED", "INVALID_INPUT", ...
 const char* name_of(Scope scope);
 
-// Semantic coordinates in reading order: {"token", 3}, {"request", 1}, {"head", 0}, {"dim", 17}, ...
-// -1 means that the coordinate has no value here (a cache slot that no token maps to).
+// Semantic coordinates in reading order: {"token", 3}, {"request", 1}, {"head", 0}, {"dim", 17},
+// ... -1 means that the coordinate has no value here (a cache slot that no token maps to).
 using Coordinates = std::vector<std::pair<std::string, std::int64_t>>;
 
 struct ElementDifference {
@@ -46,8 +53,8 @@ struct Tally {
   std::int64_t nan_mismatches = 0;  // of these, exactly one side NaN
   double max_abs_error = 0;
   std::uint64_t max_ulp = 0;
-  std::vector<ElementDifference> first;     // the first few in flat order
-  std::optional<ElementDifference> worst;   // largest abs error, then ulp, then lowest index
+  std::vector<ElementDifference> first;    // the first few in flat order
+  std::optional<ElementDifference> worst;  // largest abs error, then ulp, then lowest index
 };
 
 // A part of an output that is counted apart: "scheduled" and "padding" rows of q and index_q,
@@ -64,10 +71,10 @@ struct Comparison {
   std::string against;  // "reference", or another path
   Scope scope = Scope::end_to_end;
   Verdict verdict = Verdict::absent;
-  bool gates = false;   // whether a verdict other than identical fails the case
-  Tally total;          // over the regions that count
+  bool gates = false;  // whether a verdict other than identical fails the case
+  Tally total;         // over the regions that count
   std::vector<Region> regions;
-  std::string note;     // one line, for example why it is absent
+  std::string note;  // one line, for example why it is absent
 };
 
 // Where a slot lands.
@@ -93,18 +100,18 @@ struct SlotMapReport {
   SlotMapVerdict verdict = SlotMapVerdict::not_applicable;
   std::string reason;  // why not_applicable, or the first fault in words
   std::int64_t scheduled_rows = 0;
-  std::int64_t stored_rows = 0;   // scheduled rows with a slot >= 0
+  std::int64_t stored_rows = 0;  // scheduled rows with a slot >= 0
   std::int64_t padding_rows = 0;
   std::int64_t capacity = 0;
   bool graph_buffer_present = false;
-  bool graph_buffer_used = false;       // it decides where K and V go in this call
+  bool graph_buffer_used = false;  // it decides where K and V go in this call
   std::int64_t graph_buffer_length = 0;
   // Of the graph-safe buffer against the eager rebased mapping:
-  std::int64_t differing_rows = 0;      // scheduled rows whose entries differ
-  std::int64_t stale_entries = 0;       // non-negative entries at or past num_tokens
+  std::int64_t differing_rows = 0;        // scheduled rows whose entries differ
+  std::int64_t stale_entries = 0;         // non-negative entries at or past num_tokens
   std::int64_t negative_became_real = 0;  // eager stores nothing, the buffer does
-  std::int64_t duplicates = 0;          // of non-negative buffer entries
-  std::int64_t out_of_range = 0;        // not the K half of a block of the pool
+  std::int64_t duplicates = 0;            // of non-negative buffer entries
+  std::int64_t out_of_range = 0;          // not the K half of a block of the pool
   std::optional<SlotDifference> first_difference;
   // Of slot_mapping against the block table: scheduled rows whose slot is another one.
   bool block_table_checked = false;
@@ -123,9 +130,9 @@ struct Fp8Clause {
 
 struct Fp8TensorReport {
   std::string path;
-  std::string tensor;  // "k", "v", "index_k", "index_q"
-  std::string format;  // "float8_e4m3fn"
-  std::int64_t written = 0;  // elements that a slot maps to
+  std::string tensor;          // "k", "v", "index_k", "index_q"
+  std::string format;          // "float8_e4m3fn"
+  std::int64_t written = 0;    // elements that a slot maps to
   std::int64_t saturated = 0;  // input beyond the largest finite value, stored as +-largest
   std::int64_t nan_codes = 0;
   std::int64_t zero_codes = 0;

@@ -17,4 +17,8 @@ namespace zerodiff::reference {
 // a row outside the K half of the pool.
 Outputs run_insertion(const LayerCall& call, const Choices& choices = {}, int threads = 0);
 
+// The same into `outputs`, whose tensors are used again where type and shape already fit.
+void run_insertion(const LayerCall& call, Outputs& outputs, const Choices& choices = {},
+                   int threads = 0);
+
 }  // namespace zerodiff::reference

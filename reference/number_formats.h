@@ -30,13 +30,13 @@ float round_to_model_dtype(ElementType type, float value);
 
 // The range of an fp8 format.
 struct Fp8Range {
-  int mantissa_bits;           // 3 or 2
-  int exponent_bias;           // as the table of numerics.md section 1
-  float largest_finite;        // 448, 240 or 57344
-  std::uint8_t largest_code;   // its code
-  std::uint8_t nan_code;       // of a positive NaN, 0x7F or 0x80
-  bool fnuz;                   // one NaN, no infinity, no negative zero
-  bool has_infinity;           // float8_e5m2 only
+  int mantissa_bits;          // 3 or 2
+  int exponent_bias;          // as the table of numerics.md section 1
+  float largest_finite;       // 448, 240 or 57344
+  std::uint8_t largest_code;  // its code
+  std::uint8_t nan_code;      // of a positive NaN, 0x7F or 0x80
+  bool fnuz;                  // one NaN, no infinity, no negative zero
+  bool has_infinity;          // float8_e5m2 only
 };
 const Fp8Range& fp8_range(ElementType format);
 

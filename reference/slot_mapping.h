@@ -1,4 +1,5 @@
-// Stage slot_mapping: which physical slot each row's K, V and index K go to (numerics.md section 7).
+// Stage slot_mapping: which physical slot each row's K, V and index K go to (numerics.md section
+// 7).
 #pragma once
 
 #include <cstdint>

@@ -1,0 +1,70 @@
+#include "reference/layer.h"
+
+#include <cstring>
+
+#include "reference/index_cache_insert.h"
+#include "reference/materialise.h"
+#include "reference/parallel.h"
+#include "reference/qk_norm_rope.h"
+#include "reference/reshape_and_cache.h"
+#include "reference/slot_mapping.h"
+
+namespace zerodiff::reference {
+namespace {
+
+// Storage that is already there is used again: its pages are warm.
+void prepare(Tensor& tensor, ElementType type, const Shape& shape) {
+  if (tensor.present() && tensor.type() == type && tensor.shape() == shape) return;
+  tensor = Tensor::allocate(type, shape);
+}
+
+void prepare_copy(Tensor& tensor, const Tensor& source) {
+  prepare(tensor, source.type(), source.shape());
+  std::memcpy(tensor.bytes().data(), source.bytes().data(), source.size_bytes());
+}
+
+void prepare_outputs(const LayerCall& call, Outputs& outputs) {
+  const LayerConfig& config = call.config;
+  const std::int64_t rows = call.capacity();
+  prepare(outputs.q, call.model_dtype(), {rows, config.num_heads * kHeadDim});
+  if (config.kv_storage == KvStorage::separate) {
+    prepare_copy(outputs.k_cache, call.k_cache);
+    prepare_copy(outputs.v_cache, call.v_cache);
+  } else {
+    prepare_copy(outputs.kv_cache, call.kv_cache);
+  }
+  if (config.skip_index_branch) return;
+  prepare(outputs.index_q, call.index_cache_type(), {rows, config.num_index_heads * kHeadDim});
+  prepare_copy(outputs.index_cache, call.index_cache);
+}
+
+}  // namespace
+
+void run_insertion(const LayerCall& call, Outputs& outputs, const Choices& choices, int threads) {
+  const SlotMapping slots = map_slots(call);
+  prepare_outputs(call, outputs);
+  const bool joined = call.config.kv_storage == KvStorage::block_contiguous;
+  const QkNormRope stage(call, choices);
+  const ReshapeAndCache caches(call, choices, joined ? outputs.kv_cache : outputs.k_cache,
+                               joined ? outputs.kv_cache : outputs.v_cache);
+  parallel_for(call.capacity(), threads, [&](std::int64_t begin, std::int64_t end) {
+    RotatedRow row;
+    for (std::int64_t t = begin; t < end; ++t) {
+      const auto i = static_cast<std::size_t>(t);
+      stage.rotate_row(t, row);
+      materialise_q(row, t, outputs.q);
+      caches.store(slots.kv[i], row);
+      if (call.config.skip_index_branch) continue;
+      materialise_index_q(call, choices, row, t, outputs.index_q);
+      insert_index_k(call, choices, slots.index[i], row, outputs.index_cache);
+    }
+  });
+}
+
+Outputs run_insertion(const LayerCall& call, const Choices& choices, int threads) {
+  Outputs outputs;
+  run_insertion(call, outputs, choices, threads);
+  return outputs;
+}
+
+}  // namespace zerodiff::reference

@@ -1,0 +1,37 @@
+#include "reference/materialise.h"
+
+#include "reference/number_formats.h"
+#include "reference/scale_contract.h"
+
+namespace zerodiff::reference {
+namespace {
+
+template <class T>
+std::span<T> row_of(Tensor& tensor, std::int64_t t) {
+  const auto elements = static_cast<std::size_t>(tensor.dim(1));
+  return tensor.as<T>().subspan(static_cast<std::size_t>(t) * elements, elements);
+}
+
+}  // namespace
+
+void materialise_q(const RotatedRow& row, std::int64_t t, Tensor& q) {
+  to_model_dtype(q.type(), row.q, row_of<std::uint16_t>(q, t));
+}
+
+void materialise_index_q(const LayerCall& call, const Choices& choices, const RotatedRow& row,
+                         std::int64_t t, Tensor& index_q) {
+  if (!is_fp8(index_q.type())) {
+    to_model_dtype(index_q.type(), row.index_q, row_of<std::uint16_t>(index_q, t));
+    return;
+  }
+  const bool from_model = index_q_source(call.config, choices) == IndexQFrom::model_dtype;
+  const auto codes = row_of<std::uint8_t>(index_q, t);
+  for (std::size_t i = 0; i < codes.size(); ++i) {
+    const float z = row.index_q[i];
+    codes[i] =
+        encode_fp8(index_q.type(), from_model ? round_to_model_dtype(call.model_dtype(), z) : z,
+                   Overflow::saturate);
+  }
+}
+
+}  // namespace zerodiff::reference
