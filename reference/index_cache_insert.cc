@@ -1,7 +1,9 @@
 #include "reference/index_cache_insert.h"
 
+#include <algorithm>
+#include <array>
+
 #include "reference/number_formats.h"
-#include "reference/reshape_and_cache.h"
 #include "reference/scale_contract.h"
 
 namespace zerodiff::reference {
@@ -16,13 +18,13 @@ void insert_index_k(const LayerCall& call, const Choices& choices, std::int64_t 
                    index_cache.as<std::uint16_t>().subspan(start, kElements));
     return;
   }
-  const QuantizeFrom source = scale_contract(call.config, choices).quantize_from;
-  const auto codes = index_cache.as<std::uint8_t>().subspan(start, kElements);
-  for (std::size_t d = 0; d < kElements; ++d) {
-    codes[d] =
-        encode_fp8(index_cache.type(), k_to_quantize(call.model_dtype(), source, row.index_k[d]),
-                   Overflow::saturate);
+  std::array<float, kElements> values;
+  std::copy(row.index_k.begin(), row.index_k.end(), values.begin());
+  if (scale_contract(call.config, choices).quantize_from == QuantizeFrom::model_dtype) {
+    round_to_model_dtype(call.model_dtype(), values);
   }
+  encode_fp8(index_cache.type(), values, Overflow::saturate,
+             index_cache.as<std::uint8_t>().subspan(start, kElements));
 }
 
 }  // namespace zerodiff::reference

@@ -1,13 +1,18 @@
 #include "reference/layer.h"
 
 #include <cstring>
+#include <utility>
 
 #include "reference/index_cache_insert.h"
+#include "reference/index_score.h"
+#include "reference/index_topk.h"
 #include "reference/materialise.h"
 #include "reference/parallel.h"
 #include "reference/qk_norm_rope.h"
 #include "reference/reshape_and_cache.h"
 #include "reference/slot_mapping.h"
+#include "reference/sparse_attention.h"
+#include "reference/sparse_block_table.h"
 
 namespace zerodiff::reference {
 namespace {
@@ -64,6 +69,34 @@ void run_insertion(const LayerCall& call, Outputs& outputs, const Choices& choic
 Outputs run_insertion(const LayerCall& call, const Choices& choices, int threads) {
   Outputs outputs;
   run_insertion(call, outputs, choices, threads);
+  return outputs;
+}
+
+bool has_selection(const LayerCall& call) {
+  if (!call.has_attention_metadata()) return false;
+  return !call.config.skip_index_branch || call.topk_index.present();
+}
+
+void run_after_insertion(const LayerCall& call, Outputs& outputs, const LayerOptions& options) {
+  if (!has_selection(call)) return;
+  if (!call.config.skip_index_branch) {
+    Tensor scores = index_score(call, outputs.index_q, outputs.index_cache, options.threads);
+    outputs.topk_index = index_topk(call, scores);
+    if (options.keep_index_score) outputs.index_score = std::move(scores);
+  }
+  const Tensor& selection = call.config.skip_index_branch ? call.topk_index : outputs.topk_index;
+  SparseBlockTable table = sparse_block_table(call, selection);
+  const bool joined = call.config.kv_storage == KvStorage::block_contiguous;
+  outputs.attn_output =
+      sparse_attention(call, outputs.q, joined ? outputs.kv_cache : outputs.k_cache,
+                       joined ? outputs.kv_cache : outputs.v_cache, table, options.threads);
+  outputs.sparse_block_table = std::move(table.table);
+  outputs.sparse_context_lens = std::move(table.context_lens);
+}
+
+Outputs run_layer(const LayerCall& call, const Choices& choices, const LayerOptions& options) {
+  Outputs outputs = run_insertion(call, choices, options.threads);
+  run_after_insertion(call, outputs, options);
   return outputs;
 }
 

@@ -1,5 +1,7 @@
 #include "reference/materialise.h"
 
+#include <vector>
+
 #include "reference/number_formats.h"
 #include "reference/scale_contract.h"
 
@@ -24,14 +26,11 @@ void materialise_index_q(const LayerCall& call, const Choices& choices, const Ro
     to_model_dtype(index_q.type(), row.index_q, row_of<std::uint16_t>(index_q, t));
     return;
   }
-  const bool from_model = index_q_source(call.config, choices) == IndexQFrom::model_dtype;
-  const auto codes = row_of<std::uint8_t>(index_q, t);
-  for (std::size_t i = 0; i < codes.size(); ++i) {
-    const float z = row.index_q[i];
-    codes[i] =
-        encode_fp8(index_q.type(), from_model ? round_to_model_dtype(call.model_dtype(), z) : z,
-                   Overflow::saturate);
+  std::vector<float> values = row.index_q;
+  if (index_q_source(call.config, choices) == IndexQFrom::model_dtype) {
+    round_to_model_dtype(call.model_dtype(), values);
   }
+  encode_fp8(index_q.type(), values, Overflow::saturate, row_of<std::uint8_t>(index_q, t));
 }
 
 }  // namespace zerodiff::reference

@@ -11,6 +11,7 @@ namespace {
 
 constexpr std::uint32_t kSignBit = 0x80000000U;
 constexpr std::uint32_t kInfinityBits = 0x7F800000U;
+constexpr auto kFirstFp8 = static_cast<std::size_t>(ElementType::float8_e4m3fn);
 
 // significand / 2^shift, rounded to nearest, ties to even; shift from 1 to 31.
 constexpr std::uint32_t shift_right_to_even(std::uint32_t significand, std::uint32_t shift) {
@@ -22,10 +23,10 @@ constexpr std::uint32_t shift_right_to_even(std::uint32_t significand, std::uint
 // Branch-free, so that the bulk forms vectorise.
 inline std::uint16_t bfloat16_of(float value) {
   const auto bits = std::bit_cast<std::uint32_t>(value);
-  const std::uint32_t rounded = (bits + 0x7FFFU + ((bits >> 16) & 1U)) >> 16;
-  const std::uint32_t quiet = (bits >> 16) | 0x40U;
-  const bool nan = (bits & ~kSignBit) > kInfinityBits;
-  return static_cast<std::uint16_t>(nan ? quiet : rounded);
+  const std::uint32_t rounded = bits + 0x7FFFU + ((bits >> 16) & 1U);
+  const std::uint32_t quiet = bits | 0x400000U;
+  // A NaN is told by comparing floats: one vector instruction, where integers need several.
+  return static_cast<std::uint16_t>((value != value ? quiet : rounded) >> 16);
 }
 
 inline std::uint16_t float16_of(float value) {
@@ -62,33 +63,62 @@ inline float float_of_bfloat16(std::uint16_t bits) {
   return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16);
 }
 
-// The fp8 code of a magnitude as if the format went on past its largest finite value.
-std::uint32_t unbounded_fp8_code(const Fp8Range& range, std::uint32_t magnitude) {
-  const auto mantissa_bits = static_cast<std::uint32_t>(range.mantissa_bits);
-  const int exponent = static_cast<int>(magnitude >> 23) - 127;
-  const int least_exponent = 1 - range.exponent_bias;
-  // A binary32 subnormal lies far below half of any fp8 subnormal.
-  if (exponent < least_exponent - range.mantissa_bits - 1) return 0;
-  const std::uint32_t significand = (magnitude & 0x7FFFFFU) | 0x800000U;
-  const int grid_exponent = std::max(exponent, least_exponent);
-  const auto shift = 23U - mantissa_bits + static_cast<std::uint32_t>(grid_exponent - exponent);
-  const auto binade = static_cast<std::uint32_t>(grid_exponent - least_exponent);
-  return (binade << mantissa_bits) + shift_right_to_even(significand, shift);
-}
+// An encoder with the constants of its format at hand; branch-free, so that loops over it
+// vectorise.
+class Fp8Encoder {
+ public:
+  Fp8Encoder(const Fp8Range& range, Overflow overflow)
+      : mantissa_bits_(static_cast<std::uint32_t>(range.mantissa_bits)),
+        least_exponent_(1 - range.exponent_bias),
+        largest_code_(range.largest_code),
+        zero_sign_(range.fnuz ? 0U : 0x80U),
+        nan_sign_(range.fnuz ? 0U : 0x80U),
+        nan_code_(range.nan_code),
+        overflow_sign_(overflow == Overflow::nan ? nan_sign_ : 0x80U),
+        overflow_code_(overflow_code(range, overflow)) {}
 
-std::uint8_t overflow_code(const Fp8Range& range, std::uint8_t sign, Overflow overflow) {
-  constexpr std::uint8_t kInfinityCode = 0x7C;
-  switch (overflow) {
-    case Overflow::saturate:
-      return static_cast<std::uint8_t>(sign | range.largest_code);
-    case Overflow::inf:
-      assert(range.has_infinity);
-      return static_cast<std::uint8_t>(sign | kInfinityCode);
-    case Overflow::nan:
-      break;
+  std::uint8_t operator()(float value) const {
+    const auto bits = std::bit_cast<std::uint32_t>(value);
+    const std::uint32_t magnitude = bits & ~kSignBit;
+    const std::uint32_t sign = bits >> 24 & 0x80U;
+    // The code as if the format went on past its largest finite value. A binary32 subnormal, whose
+    // significand has no hidden bit, is far below half of any fp8 subnormal: its shift gives zero.
+    const int exponent = static_cast<int>(magnitude >> 23) - 127;
+    const int grid_exponent = std::max(exponent, least_exponent_);
+    const std::uint32_t shift =
+        std::min(23U - mantissa_bits_ + static_cast<std::uint32_t>(grid_exponent - exponent), 31U);
+    const auto binade = static_cast<std::uint32_t>(grid_exponent - least_exponent_);
+    const std::uint32_t code = (binade << mantissa_bits_) +
+                               shift_right_to_even((magnitude & 0x7FFFFFU) | 0x800000U, shift);
+    std::uint32_t result = code | (sign & (code == 0 ? zero_sign_ : 0x80U));
+    result = code > largest_code_ ? overflow_code_ | (sign & overflow_sign_) : result;
+    result = magnitude > kInfinityBits ? nan_code_ | (sign & nan_sign_) : result;
+    return static_cast<std::uint8_t>(result);
   }
-  return range.fnuz ? range.nan_code : static_cast<std::uint8_t>(sign | range.nan_code);
-}
+
+ private:
+  static std::uint32_t overflow_code(const Fp8Range& range, Overflow overflow) {
+    assert(overflow != Overflow::inf || range.has_infinity);
+    switch (overflow) {
+      case Overflow::saturate:
+        return range.largest_code;
+      case Overflow::inf:
+        return range.largest_code + 1U;
+      case Overflow::nan:
+        break;
+    }
+    return range.nan_code;
+  }
+
+  std::uint32_t mantissa_bits_;
+  int least_exponent_;
+  std::uint32_t largest_code_;
+  std::uint32_t zero_sign_;
+  std::uint32_t nan_sign_;
+  std::uint32_t nan_code_;
+  std::uint32_t overflow_sign_;
+  std::uint32_t overflow_code_;
+};
 
 }  // namespace
 
@@ -154,18 +184,30 @@ float decode_fp8(ElementType format, std::uint8_t code) {
   return sign * std::ldexp(static_cast<float>(significand), exponent);
 }
 
+const std::array<float, 256>& fp8_values(ElementType format) {
+  static const auto kTables = [] {
+    std::array<std::array<float, 256>, 4> tables{};
+    for (std::size_t i = 0; i < tables.size(); ++i) {
+      const auto type = static_cast<ElementType>(kFirstFp8 + i);
+      for (std::size_t code = 0; code < 256; ++code) {
+        tables[i][code] = decode_fp8(type, static_cast<std::uint8_t>(code));
+      }
+    }
+    return tables;
+  }();
+  assert(is_fp8(format));
+  return kTables[static_cast<std::size_t>(format) - kFirstFp8];
+}
+
 std::uint8_t encode_fp8(ElementType format, float value, Overflow overflow) {
-  const Fp8Range& range = fp8_range(format);
-  const auto bits = std::bit_cast<std::uint32_t>(value);
-  const std::uint32_t magnitude = bits & ~kSignBit;
-  const auto sign = static_cast<std::uint8_t>((bits & kSignBit) >> 24);
-  if (magnitude > kInfinityBits) {
-    return range.fnuz ? range.nan_code : static_cast<std::uint8_t>(sign | range.nan_code);
-  }
-  const std::uint32_t code = unbounded_fp8_code(range, magnitude);
-  if (code > range.largest_code) return overflow_code(range, sign, overflow);
-  if (code == 0 && range.fnuz) return 0;
-  return static_cast<std::uint8_t>(sign | code);
+  return Fp8Encoder(fp8_range(format), overflow)(value);
+}
+
+void encode_fp8(ElementType format, std::span<const float> values, Overflow overflow,
+                std::span<std::uint8_t> codes) {
+  assert(values.size() == codes.size());
+  const Fp8Encoder encode(fp8_range(format), overflow);
+  for (std::size_t i = 0; i < values.size(); ++i) codes[i] = encode(values[i]);
 }
 
 double fp8_step(ElementType format, std::uint8_t code) {
@@ -205,6 +247,15 @@ void to_model_dtype(ElementType type, std::span<const float> values, std::span<s
     for (std::size_t i = 0; i < values.size(); ++i) out[i] = bfloat16_of(values[i]);
   } else {
     for (std::size_t i = 0; i < values.size(); ++i) out[i] = float16_of(values[i]);
+  }
+}
+
+void round_to_model_dtype(ElementType type, std::span<float> values) {
+  assert(is_model_dtype(type));
+  if (type == ElementType::bfloat16) {
+    for (float& value : values) value = float_of_bfloat16(bfloat16_of(value));
+  } else {
+    for (float& value : values) value = float_of_float16(float16_of(value));
   }
 }
 

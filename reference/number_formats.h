@@ -4,6 +4,7 @@
 // on the floating-point environment or on the processor's own conversion instructions.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <span>
 
@@ -43,8 +44,15 @@ const Fp8Range& fp8_range(ElementType format);
 // Exact. NaN codes give a quiet NaN.
 float decode_fp8(ElementType format, std::uint8_t code);
 
+// decode_fp8 of all 256 codes.
+const std::array<float, 256>& fp8_values(ElementType format);
+
 // encode(v, format, overflow) of numerics.md section 1. Overflow::inf is meant for float8_e5m2.
 std::uint8_t encode_fp8(ElementType format, float value, Overflow overflow);
+
+// The same for many values, branch-free.
+void encode_fp8(ElementType format, std::span<const float> values, Overflow overflow,
+                std::span<std::uint8_t> codes);
 
 // Distance between neighbouring values at a finite code (subnormals included), as the step of the
 // code's own binade.
@@ -56,5 +64,6 @@ double value_of(ElementType type, std::uint64_t bits);
 // Bulk forms; both spans have the same length.
 void from_model_dtype(ElementType type, std::span<const std::uint16_t> bits, std::span<float> out);
 void to_model_dtype(ElementType type, std::span<const float> values, std::span<std::uint16_t> out);
+void round_to_model_dtype(ElementType type, std::span<float> values);  // in place
 
 }  // namespace zerodiff::reference

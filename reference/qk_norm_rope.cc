@@ -29,6 +29,30 @@ float pairwise_sum(std::span<const float> v) {
   return pairwise_sum(v.first(half)) + pairwise_sum(v.subspan(half));
 }
 
+struct Pair {
+  float low;
+  float high;
+};
+
+// Dims i and i + half of every pair through `rotate(low, high, cos, sin)`.
+template <class Rotate>
+void rotate_pairs(HeadSpan y, const RopeRow& rope, Rotate rotate) {
+  const auto half = static_cast<std::size_t>(rope.half);
+  float* __restrict const low = y.data();
+  float* __restrict const high = y.data() + half;
+  const float* __restrict const cos = rope.cos.data();
+  const float* __restrict const sin = rope.sin.data();
+  for (std::size_t i = 0; i < half; ++i) {
+    const Pair rotated = rotate(low[i], high[i], cos[i], sin[i]);
+    low[i] = rotated.low;
+    high[i] = rotated.high;
+  }
+}
+
+HeadSpan head_of(std::span<float> heads, std::size_t h) {
+  return HeadSpan(heads.data() + h * kHeadDim, static_cast<std::size_t>(kHeadDim));
+}
+
 float move_by_ulp(float value, int steps) {
   if (steps == 0 || !std::isfinite(value)) return value;
   return std::bit_cast<float>(std::bit_cast<std::int32_t>(value) + steps);
@@ -87,34 +111,35 @@ float reciprocal_rms(float ss, float eps, int rsqrt_ulp) {
   return move_by_ulp(1.0F / std::sqrt(u), rsqrt_ulp);
 }
 
+void reciprocal_rms(std::span<float> ss, float eps, int rsqrt_ulp) {
+  Eigen::Map<Eigen::ArrayXf> r(ss.data(), static_cast<Eigen::Index>(ss.size()));
+  r = 1.0F / (r * 0x1p-7F + eps).sqrt();
+  if (rsqrt_ulp == 0) return;
+  for (float& value : ss) value = move_by_ulp(value, rsqrt_ulp);
+}
+
 void apply_norm(HeadSpan x, float r, ConstHeadSpan one_plus_weight) {
   Eigen::Map<Head> y(x.data());
   y = (y * r) * Eigen::Map<const Head>(one_plus_weight.data());
 }
 
 void apply_rope(HeadSpan y, const RopeRow& rope, RopeContraction contraction) {
-  const auto half = static_cast<std::size_t>(rope.half);
-  float* const low = y.data();
-  float* const high = y.data() + half;
-  for (std::size_t i = 0; i < half; ++i) {
-    const float a = low[i];
-    const float b = high[i];
-    const float c = rope.cos[i];
-    const float s = rope.sin[i];
-    switch (contraction) {
-      case RopeContraction::fma_cos:
-        low[i] = std::fma(a, c, -(b * s));
-        high[i] = std::fma(b, c, a * s);
-        break;
-      case RopeContraction::separate:
-        low[i] = a * c - b * s;
-        high[i] = b * c + a * s;
-        break;
-      case RopeContraction::fma_sin:
-        low[i] = std::fma(-b, s, a * c);
-        high[i] = std::fma(a, s, b * c);
-        break;
-    }
+  switch (contraction) {
+    case RopeContraction::fma_cos:
+      rotate_pairs(y, rope, [](float a, float b, float c, float s) {
+        return Pair{std::fma(a, c, -(b * s)), std::fma(b, c, a * s)};
+      });
+      break;
+    case RopeContraction::separate:
+      rotate_pairs(y, rope, [](float a, float b, float c, float s) {
+        return Pair{a * c - b * s, b * c + a * s};
+      });
+      break;
+    case RopeContraction::fma_sin:
+      rotate_pairs(y, rope, [](float a, float b, float c, float s) {
+        return Pair{std::fma(-b, s, a * c), std::fma(a, s, b * c)};
+      });
+      break;
   }
 }
 
@@ -132,19 +157,33 @@ void QkNormRope::rotate_heads(std::span<const std::uint16_t> bits, const HeadArr
   const ElementType model_dtype = call_->model_dtype();
   out.resize(bits.size());
   from_model_dtype(model_dtype, bits, out);
-  for (std::size_t start = 0; start < out.size(); start += kHeadDim) {
-    const HeadSpan head(out.data() + start, static_cast<std::size_t>(kHeadDim));
-    const float r = reciprocal_rms(sum_of_squares(head, choices_.sumsq_order),
-                                   call_->config.rms_norm_eps, choices_.rsqrt_ulp);
-    apply_norm(head, r, one_plus_weight);
+  // All heads' factors first: their square roots and divisions share vectors.
+  const std::size_t heads = out.size() / kHeadDim;
+  std::vector<float> factors(heads);
+  for (std::size_t h = 0; h < heads; ++h) {
+    factors[h] = sum_of_squares(head_of(out, h), choices_.sumsq_order);
+  }
+  reciprocal_rms(factors, call_->config.rms_norm_eps, choices_.rsqrt_ulp);
+  for (std::size_t h = 0; h < heads; ++h) {
+    const HeadSpan head = head_of(out, h);
+    apply_norm(head, factors[h], one_plus_weight);
     if (choices_.norm_materialised) {
-      for (float& y : head) y = round_to_model_dtype(model_dtype, y);
+      round_to_model_dtype(model_dtype, std::span<float>(head));
     }
     apply_rope(head, rope, choices_.rope_contraction);
   }
 }
 
+void QkNormRope::prefetch_row(std::int64_t t) const {
+  if (t >= call_->capacity()) return;
+  constexpr std::int64_t kLineBytes = 64;
+  const std::int64_t row_bytes = call_->config.row_elements() * 2;
+  const std::byte* const row = call_->qkv.bytes().data() + t * row_bytes;
+  for (std::int64_t i = 0; i < row_bytes; i += kLineBytes) __builtin_prefetch(row + i);
+}
+
 void QkNormRope::rotate_row(std::int64_t t, RotatedRow& out) const {
+  prefetch_row(t + 1);
   const LayerConfig& config = call_->config;
   const auto row_elements = static_cast<std::size_t>(config.row_elements());
   const auto row = call_->qkv.as<std::uint16_t>().subspan(

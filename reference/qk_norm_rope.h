@@ -43,6 +43,9 @@ float sum_of_squares(ConstHeadSpan x, SumsqOrder order);
 // r = 1 / sqrt(ss * 2^-7 + eps), every operation rounded once, then moved by rsqrt_ulp steps.
 float reciprocal_rms(float ss, float eps, int rsqrt_ulp);
 
+// The same for many heads: r replaces ss in place.
+void reciprocal_rms(std::span<float> ss, float eps, int rsqrt_ulp);
+
 // y[i] = (x[i] * r) * one_plus_weight[i], in place.
 void apply_norm(HeadSpan x, float r, ConstHeadSpan one_plus_weight);
 
@@ -67,6 +70,8 @@ class QkNormRope {
   void rotate_row(std::int64_t t, RotatedRow& out) const;
 
  private:
+  void prefetch_row(std::int64_t t) const;
+
   using HeadArray = std::array<float, kHeadDim>;
   void rotate_heads(std::span<const std::uint16_t> bits, const HeadArray& one_plus_weight,
                     const RopeRow& rope, std::vector<float>& out) const;

@@ -1,5 +1,8 @@
 #include "reference/scale_contract.h"
 
+#include <algorithm>
+#include <array>
+
 #include "reference/number_formats.h"
 
 namespace zerodiff::reference {
@@ -15,9 +18,24 @@ IndexQFrom index_q_source(const LayerConfig& config, const Choices& choices) {
 }
 
 std::uint8_t quantize(ElementType format, float value, float scale, const ScaleContract& contract) {
-  const float scaled =
-      contract.scale_op == ScaleOp::divide ? value / scale : value * (1.0F / scale);
-  return encode_fp8(format, scaled, contract.overflow);
+  std::uint8_t code = 0;
+  quantize(format, {&value, 1}, scale, contract, {&code, 1});
+  return code;
+}
+
+void quantize(ElementType format, std::span<const float> values, float scale,
+              const ScaleContract& contract, std::span<std::uint8_t> codes) {
+  std::array<float, kHeadDim> scaled;
+  const float reciprocal = 1.0F / scale;
+  for (std::size_t start = 0; start < values.size(); start += scaled.size()) {
+    const std::size_t count = std::min(scaled.size(), values.size() - start);
+    for (std::size_t i = 0; i < count; ++i) {
+      const float value = values[start + i];
+      scaled[i] = contract.scale_op == ScaleOp::divide ? value / scale : value * reciprocal;
+    }
+    encode_fp8(format, std::span(scaled).first(count), contract.overflow,
+               codes.subspan(start, count));
+  }
 }
 
 ScaleReader::ScaleReader(const LayerCall& call, const Tensor& scale) {

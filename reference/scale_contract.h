@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 
 #include "fixtures/layer_call.h"
 #include "reference/choices.h"
@@ -21,6 +22,10 @@ IndexQFrom index_q_source(const LayerConfig& config, const Choices& choices = {}
 
 // The code of x̂ under a scale: encode(x̂ * (1/scale)) or encode(x̂ / scale).
 std::uint8_t quantize(ElementType format, float value, float scale, const ScaleContract& contract);
+
+// The same for many values of one scale.
+void quantize(ElementType format, std::span<const float> values, float scale,
+              const ScaleContract& contract, std::span<std::uint8_t> codes);
 
 // The scale tensor of K or V, read by (kv head, slot). `slot` is as mapped, before any rebase.
 class ScaleReader {

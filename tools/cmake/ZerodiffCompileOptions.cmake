@@ -10,7 +10,8 @@ target_compile_definitions(zerodiff_options INTERFACE
   ZERODIFF_VERSION="${PROJECT_VERSION}")
 target_compile_options(zerodiff_options INTERFACE
   -march=${ZERODIFF_MARCH} -ffp-contract=off -fno-math-errno -fno-trapping-math
-  -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wnon-virtual-dtor -Woverloaded-virtual)
+  -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wnon-virtual-dtor -Woverloaded-virtual
+  -Wno-ignored-attributes)    # vector types as template arguments
 if(ZERODIFF_WERROR)
   target_compile_options(zerodiff_options INTERFACE -Werror)
 endif()
