@@ -101,8 +101,8 @@ void ScoreWork::score_block(std::int64_t request, std::int64_t block, const Tile
   const std::int64_t heads = call.config.num_index_heads;
   const FactorLayout queries{kHeadDim, kHeadDim, 0};
   for (std::int64_t row = begin; row < end; ++row) {
+    if (block >= visible_blocks(call, row)) continue;  // before the subtraction: it may overflow
     const std::int64_t live = std::min(kBlockSize, position_of(call, row) + 1 - block * kBlockSize);
-    if (live <= 0) continue;
     std::fill(dots.begin(), dots.end(), 0.0F);
     fma_chains(index_q.data() + row * heads * kHeadDim, queries, heads, kHeadDim, tile.data(),
                kBlockSize, kTilePitch, dots.data(), kBlockSize);

@@ -90,17 +90,11 @@ RopeRow RopeTable::row(std::int64_t position) const {
 }
 
 float sum_of_squares(ConstHeadSpan x, SumsqOrder order) {
+  if (order == SumsqOrder::lane_sum128) return lane_sum128_of_squares(x);
   std::array<float, kHeadDim> squares;
   const Eigen::Map<const Head> mapped(x.data());
   Eigen::Map<Head>(squares.data()) = mapped * mapped;
-  switch (order) {
-    case SumsqOrder::lane_sum128:
-      return lane_sum128(squares);
-    case SumsqOrder::pairwise:
-      return pairwise_sum(squares);
-    case SumsqOrder::sequential:
-      break;
-  }
+  if (order == SumsqOrder::pairwise) return pairwise_sum(squares);
   float sum = squares[0];
   for (std::size_t i = 1; i < squares.size(); ++i) sum = sum + squares[i];
   return sum;
@@ -157,33 +151,32 @@ void QkNormRope::rotate_heads(std::span<const std::uint16_t> bits, const HeadArr
   const ElementType model_dtype = call_->model_dtype();
   out.resize(bits.size());
   from_model_dtype(model_dtype, bits, out);
-  // All heads' factors first: their square roots and divisions share vectors.
+  // The factors of a few heads at a time: their square roots and divisions share vectors.
+  constexpr std::size_t kTogether = 16;
+  std::array<float, kTogether> factors;
   const std::size_t heads = out.size() / kHeadDim;
-  std::vector<float> factors(heads);
-  for (std::size_t h = 0; h < heads; ++h) {
-    factors[h] = sum_of_squares(head_of(out, h), choices_.sumsq_order);
-  }
-  reciprocal_rms(factors, call_->config.rms_norm_eps, choices_.rsqrt_ulp);
-  for (std::size_t h = 0; h < heads; ++h) {
-    const HeadSpan head = head_of(out, h);
-    apply_norm(head, factors[h], one_plus_weight);
-    if (choices_.norm_materialised) {
-      round_to_model_dtype(model_dtype, std::span<float>(head));
+  for (std::size_t first = 0; first < heads; first += kTogether) {
+    const auto group = std::span(factors).first(std::min(kTogether, heads - first));
+    for (std::size_t h = 0; h < group.size(); ++h) {
+      group[h] = sum_of_squares(head_of(out, first + h), choices_.sumsq_order);
     }
-    apply_rope(head, rope, choices_.rope_contraction);
+    reciprocal_rms(group, call_->config.rms_norm_eps, choices_.rsqrt_ulp);
+    for (std::size_t h = 0; h < group.size(); ++h) {
+      finish_head(head_of(out, first + h), group[h], one_plus_weight, rope);
+    }
   }
 }
 
-void QkNormRope::prefetch_row(std::int64_t t) const {
-  if (t >= call_->capacity()) return;
-  constexpr std::int64_t kLineBytes = 64;
-  const std::int64_t row_bytes = call_->config.row_elements() * 2;
-  const std::byte* const row = call_->qkv.bytes().data() + t * row_bytes;
-  for (std::int64_t i = 0; i < row_bytes; i += kLineBytes) __builtin_prefetch(row + i);
+void QkNormRope::finish_head(HeadSpan head, float r, ConstHeadSpan one_plus_weight,
+                             const RopeRow& rope) const {
+  apply_norm(head, r, one_plus_weight);
+  if (choices_.norm_materialised) {
+    round_to_model_dtype(call_->model_dtype(), std::span<float>(head));
+  }
+  apply_rope(head, rope, choices_.rope_contraction);
 }
 
 void QkNormRope::rotate_row(std::int64_t t, RotatedRow& out) const {
-  prefetch_row(t + 1);
   const LayerConfig& config = call_->config;
   const auto row_elements = static_cast<std::size_t>(config.row_elements());
   const auto row = call_->qkv.as<std::uint16_t>().subspan(

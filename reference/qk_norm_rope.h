@@ -70,11 +70,11 @@ class QkNormRope {
   void rotate_row(std::int64_t t, RotatedRow& out) const;
 
  private:
-  void prefetch_row(std::int64_t t) const;
-
   using HeadArray = std::array<float, kHeadDim>;
   void rotate_heads(std::span<const std::uint16_t> bits, const HeadArray& one_plus_weight,
                     const RopeRow& rope, std::vector<float>& out) const;
+  void finish_head(HeadSpan head, float r, ConstHeadSpan one_plus_weight,
+                   const RopeRow& rope) const;
 
   const LayerCall* call_;
   Choices choices_;
