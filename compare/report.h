@@ -116,6 +116,7 @@ struct SlotMapReport {
   // Of slot_mapping against the block table: scheduled rows whose slot is another one.
   bool block_table_checked = false;
   std::int64_t block_table_disagreements = 0;
+  std::int64_t index_block_table_disagreements = 0;  // the same of index_slot_mapping
 };
 
 // One clause of the fp8 scale contract for one tensor of one path (numerics.md section 6).
@@ -138,6 +139,9 @@ struct Fp8TensorReport {
   std::int64_t zero_codes = 0;
   std::int64_t subnormal_codes = 0;
   double largest_error_steps = 0;  // |decode(code)*scale - x| / (step*scale), saturated ones apart
+  std::int64_t top_octave_codes = 0;     // finite codes of the format's largest exponent
+  std::int64_t negative_underflows = 0;  // inputs below zero, or -0, that the contract makes zero
+  std::int64_t nan_inputs = 0;
   std::vector<Fp8Clause> clauses;
   bool conforms = true;
 };

@@ -1,0 +1,94 @@
+#include "compare/case_verdict.h"
+
+#include <algorithm>
+#include <set>
+#include <vector>
+
+namespace zerodiff::compare {
+namespace {
+
+std::string place_of(const ElementDifference& difference) {
+  std::string text;
+  for (const auto& [name, value] : difference.where) {
+    text += (text.empty() ? "" : ", ") + name + " " + std::to_string(value);
+  }
+  return text.empty() ? "element " + std::to_string(difference.flat_index) : text;
+}
+
+std::string describe(const Comparison& comparison) {
+  const Tally& total = comparison.total;
+  std::string text = comparison.path + ": " + comparison.output + " differs from " +
+                     comparison.against + " in " + std::to_string(total.mismatches) + " of " +
+                     std::to_string(total.elements) + " elements";
+  if (!total.first.empty()) text += ", first at " + place_of(total.first.front());
+  return text;
+}
+
+std::string describe(const Fp8TensorReport& tensor) {
+  for (const Fp8Clause& clause : tensor.clauses) {
+    if (clause.violations == 0) continue;
+    return tensor.path + ": " + tensor.tensor + " breaks clause " + clause.name +
+           " of the fp8 contract in " + std::to_string(clause.violations) + " of " +
+           std::to_string(clause.checked) + " elements" +
+           (clause.detail.empty() ? "" : ", " + clause.detail);
+  }
+  return tensor.path + ": " + tensor.tensor + " does not conform to the fp8 contract";
+}
+
+std::vector<std::string> faults_of(const CaseReport& report) {
+  std::vector<std::string> faults;
+  if (report.slot_map.verdict == SlotMapVerdict::not_equivalent) {
+    faults.push_back("slot map not equivalent: " + report.slot_map.reason);
+  }
+  std::set<std::string> judged_paths;
+  for (const Comparison& comparison : report.comparisons) {
+    if (!comparison.gates) continue;
+    judged_paths.insert({comparison.path, comparison.against});
+    if (comparison.verdict != Verdict::identical && comparison.verdict != Verdict::absent) {
+      faults.push_back(describe(comparison));
+    }
+  }
+  for (const Fp8TensorReport& tensor : report.fp8_contract.tensors) {
+    if (!tensor.conforms && judged_paths.contains(tensor.path)) faults.push_back(describe(tensor));
+  }
+  return faults;
+}
+
+std::vector<std::string> gaps_of(const CaseReport& report) {
+  std::vector<std::string> gaps;
+  std::int64_t elements = 0;
+  for (const Comparison& comparison : report.comparisons) {
+    if (!comparison.gates) continue;
+    elements += comparison.total.elements;
+    if (comparison.verdict == Verdict::absent) {
+      gaps.push_back(comparison.path + ": " + comparison.output + " is absent" +
+                     (comparison.note.empty() ? "" : ", " + comparison.note));
+    }
+  }
+  if (gaps.empty() && elements == 0) gaps.emplace_back("there was no element to compare");
+  return gaps;
+}
+
+std::string summary(const std::vector<std::string>& findings) {
+  std::string text = findings.front();
+  if (findings.size() > 1) text += " (and " + std::to_string(findings.size() - 1) + " more)";
+  return text;
+}
+
+}  // namespace
+
+CaseVerdict case_verdict(const CaseReport& report) {
+  const std::vector<std::string> faults = faults_of(report);
+  if (!faults.empty()) return {Outcome::failed, summary(faults)};
+  const bool anything_gates =
+      std::any_of(report.comparisons.begin(), report.comparisons.end(),
+                  [](const Comparison& comparison) { return comparison.gates; });
+  if (!anything_gates) {
+    return {Outcome::skipped, "no comparison gates, so nothing could have failed"};
+  }
+  const std::vector<std::string> gaps = gaps_of(report);
+  if (!gaps.empty()) return {Outcome::missing, summary(gaps)};
+  return {Outcome::passed, ""};
+}
+
+}  // namespace zerodiff::compare

@@ -1,0 +1,29 @@
+// The outcome of a case from what its comparisons and checks found.
+#pragma once
+
+#include <string>
+
+#include "compare/report.h"
+
+namespace zerodiff::compare {
+
+struct CaseVerdict {
+  Outcome outcome = Outcome::passed;
+  std::string reason;  // one line, empty if passed
+};
+
+// Reads comparisons, slot_map and fp8_contract of a report whose parts are complete.
+//
+// failed:  the slot maps are not equivalent (whatever gates), a gating comparison is not identical,
+//          or a path that gates, or that gating comparisons are held against, breaks a clause of
+//          the fp8 contract.
+// missing: nothing of that, but a gating output is absent, or gating comparisons together had no
+//          element to compare.
+// skipped: no comparison gates, so nothing here could have failed.
+// passed:  otherwise.
+//
+// The reason names the first fault in the order slot map, outputs, fp8 contract, and how many more
+// there are. Other outcomes (invalid input, crash, ...) are not decided here.
+CaseVerdict case_verdict(const CaseReport& report);
+
+}  // namespace zerodiff::compare

@@ -1,0 +1,188 @@
+// Attention of one block of a sparse block table, for all query heads of a kv head (numerics.md
+// section 13): scores, softmax weights, weighted values. The three steps meet in LDS.
+#pragma once
+
+#include "device/kernels/exp2.hip.h"
+#include "device/kernels/paged_kv.hip.h"
+
+namespace zerodiff::device {
+inline namespace ZERODIFF_BACKEND {
+inline namespace ZERODIFF_KERNEL_SET {
+
+// Granules that a thread has under way: few heads leave little else to hide latency behind.
+template <int32_t kHeads>
+inline constexpr int32_t kGranulesAhead = kHeads >= 16 ? 1 : 2;
+
+// Dims 8*part .. 8*part + 7 of a granule of K.
+template <class Row, class Code>
+__device__ __forceinline__ ColumnValues k_values(const Fp8Decoder& decoder,
+                                                 const Granules<Code>& granules, int32_t part,
+                                                 const KColumns& columns) {
+  ColumnValues values;
+  ZERODIFF_UNROLL
+  for (int32_t i = 0; i < kColumnsPerThread; ++i) {
+    ZERODIFF_UNROLL
+    for (int32_t j = 0; j < kInnerStep; ++j) {
+      const Code code = granules.e[i].e[part * kInnerStep + j];
+      values.e[i][j] = cached_value<Row>(decoder, code, columns.scale[i]);
+    }
+  }
+  return values;
+}
+
+template <class Row, class Code, int32_t kHeads>
+__device__ __forceinline__ TileSums<kHeads> query_dot_keys(const PagedKv<Code>& kv,
+                                                           const KColumns& columns,
+                                                           SharedView<const float> query) {
+  constexpr int32_t kAhead = kGranulesAhead<kHeads>;
+  constexpr int32_t kCount = kHeadElements / kGranule<Code>;
+  const Fp8Decoder decoder = make_fp8_decoder(kv.kv_format);
+  TileSums<kHeads> sums = zero_sums<kHeads>();
+  Granules<Code> next[kAhead];
+  ZERODIFF_UNROLL
+  for (int32_t a = 0; a < kAhead; ++a) next[a] = load_k(kv, columns, a);
+  for (int32_t g = 0; g < kCount; g += kAhead) {
+    ZERODIFF_UNROLL
+    for (int32_t a = 0; a < kAhead; ++a) {
+      const Granules<Code> granules = next[a];
+      if (g + a + kAhead < kCount) next[a] = load_k(kv, columns, g + a + kAhead);
+      ZERODIFF_UNROLL
+      for (int32_t part = 0; part < kGranule<Code> / kInnerStep; ++part) {
+        add_products(sums, query, (g + a) * kGranule<Code> + part * kInnerStep,
+                     k_values<Row>(decoder, granules, part, columns));
+      }
+    }
+  }
+  return sums;
+}
+
+// s of every head and position, [kHeads][128]; what stands at dead positions has no meaning.
+// `query` is [kHeads][128], `scale` is C. A barrier must follow.
+template <class Row, class Code, int32_t kHeads>
+__device__ __forceinline__ void block_scores(const PagedKv<Code>& kv, const TableBlock& block,
+                                             SharedView<const float> query, float scale,
+                                             SharedView<float> scores) {
+  const KColumns columns = k_columns(kv, block);
+  TileSums<kHeads> sums = zero_sums<kHeads>();
+  if (columns.any_live) sums = query_dot_keys<Row, Code, kHeads>(kv, columns, query);
+  ZERODIFF_UNROLL
+  for (int32_t head = 0; head < kHeads; ++head) {
+    ZERODIFF_UNROLL
+    for (int32_t i = 0; i < kColumnsPerThread; ++i) {
+      scores[head * kHeadElements + tile_column(i)] = sums.e[head][i] * scale;
+    }
+  }
+}
+
+// What a group of 32 lanes knows of one head in one block; lane l has positions 4l .. 4l + 3.
+struct HeadWeights {
+  uint16_t p[4];  // in the model dtype; +0 for dead tokens
+  float max;      // m and l of the contract, in every lane
+  float sum;
+};
+
+// All 32 lanes of the group must call, with the same head.
+template <class Row>
+__device__ __forceinline__ HeadWeights softmax_weights(SharedView<const float> scores, int32_t head,
+                                                       int32_t tokens) {
+  const int32_t first = static_cast<int32_t>(threadIdx.x) % 32 * 4;
+  const Vec16<float> s = load16(scores, head * kHeadElements + first);
+  HeadWeights weights;
+  weights.max = -INFINITY;
+  ZERODIFF_UNROLL
+  for (int32_t i = 0; i < 4; ++i) {
+    if (first + i < tokens) weights.max = fmaxf(weights.max, s.e[i]);
+  }
+  for (int32_t mask = 16; mask > 0; mask /= 2) {
+    weights.max = fmaxf(weights.max, shfl_xor32(weights.max, mask));
+  }
+  float e[4];
+  ZERODIFF_UNROLL
+  for (int32_t i = 0; i < 4; ++i) {
+    e[i] = first + i < tokens ? contract_exp2(s.e[i] - weights.max) : 0.0F;
+    weights.p[i] = Row::encode(e[i]);
+  }
+  // The lanes are those of lane_sum128 in numerics.md section 0.
+  weights.sum = ((e[0] + e[1]) + e[2]) + e[3];
+  for (int32_t mask = 16; mask > 0; mask /= 2) {
+    weights.sum = weights.sum + shfl_xor32(weights.sum, mask);
+  }
+  return weights;
+}
+
+// Puts weights where weighted_values() reads them.
+template <class Row>
+__device__ __forceinline__ void stage_weights(const uint16_t (&p)[4], int32_t head,
+                                              SharedView<float> weights) {
+  Vec16<float> decoded;
+  ZERODIFF_UNROLL
+  for (int32_t i = 0; i < 4; ++i) decoded.e[i] = Row::decode(p[i]);
+  const int32_t lane = static_cast<int32_t>(threadIdx.x) % 32;
+  store16(weights, head * kHeadElements + lane * 4, decoded);
+}
+
+// Tokens first .. first + 7 of V, 8*part .. of their granule.
+template <class Row, class Code>
+__device__ __forceinline__ ColumnValues v_values(const Fp8Decoder& decoder,
+                                                 const Granules<Code>& granules, int32_t part,
+                                                 SharedView<const float> v_scales, int32_t first) {
+  float scales[kInnerStep] = {};
+  if constexpr (sizeof(Code) == 1) {
+    ZERODIFF_UNROLL
+    for (int32_t j = 0; j < kInnerStep; j += 4) {
+      const Vec16<float> quad = load16(v_scales, first + j);
+      for (int32_t i = 0; i < 4; ++i) scales[j + i] = quad.e[i];
+    }
+  }
+  ColumnValues values;
+  ZERODIFF_UNROLL
+  for (int32_t i = 0; i < kColumnsPerThread; ++i) {
+    ZERODIFF_UNROLL
+    for (int32_t j = 0; j < kInnerStep; ++j) {
+      const Code code = granules.e[i].e[part * kInnerStep + j];
+      values.e[i][j] = cached_value<Row>(decoder, code, scales[j]);
+    }
+  }
+  return values;
+}
+
+// o of every head, in the thread's dims. `weights` is [kHeads][128], `v_scales` [128].
+template <class Row, class Code, int32_t kHeads>
+__device__ __forceinline__ TileSums<kHeads> weighted_values(const PagedKv<Code>& kv,
+                                                            const TableBlock& block,
+                                                            SharedView<const float> weights,
+                                                            SharedView<const float> v_scales) {
+  constexpr int32_t kAhead = kGranulesAhead<kHeads>;
+  const int32_t count = (block.tokens + kGranule<Code> - 1) / kGranule<Code>;
+  const Fp8Decoder decoder = make_fp8_decoder(kv.kv_format);
+  TileSums<kHeads> sums = zero_sums<kHeads>();
+  Granules<Code> next[kAhead] = {};
+  ZERODIFF_UNROLL
+  for (int32_t a = 0; a < kAhead; ++a) {
+    if (a < count) next[a] = load_v(kv, block, a);
+  }
+  for (int32_t g = 0; g < count; g += kAhead) {
+    ZERODIFF_UNROLL
+    for (int32_t a = 0; a < kAhead; ++a) {
+      const Granules<Code> granules = next[a];
+      if (g + a + kAhead < count) next[a] = load_v(kv, block, g + a + kAhead);
+      ZERODIFF_UNROLL
+      for (int32_t part = 0; part < kGranule<Code> / kInnerStep; ++part) {
+        const int32_t first = (g + a) * kGranule<Code> + part * kInnerStep;
+        const int32_t live = block.tokens - first;
+        if (live <= 0) continue;
+        const ColumnValues values = v_values<Row>(decoder, granules, part, v_scales, first);
+        if (live >= kInnerStep) {
+          add_products(sums, weights, first, values);
+        } else {
+          add_first_products(sums, weights, first, values, live);
+        }
+      }
+    }
+  }
+  return sums;
+}
+
+}  // namespace ZERODIFF_KERNEL_SET
+}  // namespace ZERODIFF_BACKEND
+}  // namespace zerodiff::device

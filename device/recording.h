@@ -1,0 +1,31 @@
+// A launch list on disk, with every buffer before and after: what another tool needs to run the
+// same launches from a code object and compare. docs/recording.md describes the files.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "device/backend.h"
+#include "device/launch_list.h"
+
+namespace zerodiff::device {
+
+// Runs the list once on the backend and writes the directory, which must not exist; it appears only
+// when it is complete. With faults nothing is written. Throws Error: what Backend::allocate throws;
+// usage if the directory exists; infrastructure if it cannot be written.
+RunReport record(Backend& backend, const LaunchList& list, const std::filesystem::path& directory);
+
+// A recording read back. The list's initial contents are the buffers before.
+struct Recording {
+  std::string backend;
+  int wave_width = 0;
+  LaunchList list;
+  std::vector<std::vector<std::byte>> before;  // in the order of list.buffers(); the list points
+  std::vector<std::vector<std::byte>> after;   // into these
+};
+
+// Throws Error (input) for an index that breaks its format or files of other sizes.
+Recording read_recording(const std::filesystem::path& directory);
+
+}  // namespace zerodiff::device

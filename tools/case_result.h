@@ -1,0 +1,19 @@
+// What a command found out about one capture: the report, and what only the command line knows.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "compare/report.h"
+
+namespace zerodiff::tools {
+
+struct CaseResult {
+  compare::CaseReport report;
+  std::string call;                     // describe_call; empty if the capture could not be read
+  std::vector<std::string> path_names;  // paths the capture holds, sorted
+  bool one_pair = false;                // one path against one other: said once, not in each row
+  std::string rerun;                    // the command line that repeats exactly this case
+};
+
+}  // namespace zerodiff::tools

@@ -1,0 +1,109 @@
+#include "tools/command_verify.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <set>
+#include <span>
+#include <string>
+
+#include "fixtures/error.h"
+#include "tools/print_json.h"
+#include "tools/print_terminal.h"
+#include "tools/progress.h"
+
+namespace zerodiff::tools {
+namespace {
+
+using compare::Outcome;
+
+// What went wrong is also an error line, for whoever reads only standard error or JSON.
+void report_unjudged(const compare::CaseReport& report) {
+  if (exit_code_of(report.outcome) < ExitCode::kBadInput) return;
+  fmt::print(stderr, "zerodiff: {}\n", printable(report.reason));
+}
+
+std::vector<CaseResult> judge_captures(const VerifyCommand& command, const Painter& paint) {
+  std::vector<CaseResult> cases;
+  Progress progress;
+  for (const auto& capture : command.captures) {
+    const auto on_step = [&](const std::string& step) {
+      progress.now(capture.filename().string() + ": " + step);
+    };
+    cases.push_back(verify_capture(capture, command.options, on_step));
+    progress.clear();
+    report_unjudged(cases.back().report);
+    command.output.write_report(print_case(cases.back(), paint));
+  }
+  return cases;
+}
+
+// Why nothing was selected, or empty. Captures that could not be read may hold anything: with one
+// of them among the cases nothing is said, and the exit code tells of it already.
+std::string nothing_selected(std::span<const CaseResult> cases, const PathSelection& gate) {
+  std::set<std::string> known;
+  bool any_compared = false;
+  for (const CaseResult& result : cases) {
+    if (result.report.outcome == Outcome::invalid_input) return {};
+    if (result.report.outcome == Outcome::crashed) return {};
+    known.insert(result.path_names.begin(), result.path_names.end());
+    any_compared |= std::ranges::any_of(result.report.comparisons, [](const auto& comparison) {
+      return comparison.gates && comparison.verdict != compare::Verdict::absent;
+    });
+  }
+  const std::string known_list = known.empty() ? "none" : fmt::format("{}", fmt::join(known, ", "));
+  for (const std::string& name : gate.names) {
+    if (known.contains(name)) continue;
+    return fmt::format("--paths {}: no capture has a path of that name (there are: {})", name,
+                       known_list);
+  }
+  if (gate.asks_for_paths() && !any_compared) {
+    return fmt::format("{}: no output of any capture could be compared (paths: {})",
+                       gate.as_options(), known_list);
+  }
+  return {};
+}
+
+ExitCode worst_exit_code(std::span<const CaseResult> cases) {
+  ExitCode worst = ExitCode::kPassed;
+  for (const CaseResult& result : cases) {
+    worst = worse_of(worst, exit_code_of(result.report.outcome));
+  }
+  return worst;
+}
+
+}  // namespace
+
+ExitCode exit_code_of(Outcome outcome) {
+  switch (outcome) {
+    case Outcome::passed:
+    case Outcome::skipped:
+      return ExitCode::kPassed;
+    case Outcome::failed:
+    case Outcome::mistrusted:
+    case Outcome::missing:
+      return ExitCode::kFailed;
+    case Outcome::invalid_input:
+      return ExitCode::kBadInput;
+    case Outcome::crashed:
+    case Outcome::timed_out:
+      return ExitCode::kInfrastructure;
+  }
+  return ExitCode::kInfrastructure;
+}
+
+ExitCode run(const VerifyCommand& command) {
+  if (command.captures.empty()) throw Error::usage("verify: no capture given");
+  command.output.check();
+  const Painter paint = command.output.painter();
+  const std::vector<CaseResult> cases = judge_captures(command, paint);
+  command.output.write_report(print_summary(cases, paint));
+  command.output.write_json(print_json("verify", cases));
+  const std::string nothing = nothing_selected(cases, command.options.gate);
+  if (nothing.empty()) return worst_exit_code(cases);
+  fmt::print(stderr, "zerodiff: {}\n", nothing);
+  return worse_of(worst_exit_code(cases), ExitCode::kBadInput);
+}
+
+}  // namespace zerodiff::tools

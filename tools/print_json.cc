@@ -1,0 +1,154 @@
+#include "tools/print_json.h"
+
+#include "tools/json_values.h"
+
+namespace zerodiff::tools {
+namespace {
+
+using compare::CaseReport;
+using compare::Comparison;
+
+Json difference_json(const compare::ElementDifference& difference) {
+  Json where = Json::object();
+  for (const auto& [name, value] : difference.where) where[name] = value;
+  return {{"flat_index", difference.flat_index},
+          {"where", where},
+          {"expected_bits", json_bits(difference.expected_bits)},
+          {"got_bits", json_bits(difference.got_bits)},
+          {"expected", json_number(difference.expected)},
+          {"got", json_number(difference.got)},
+          {"abs_error", json_number(difference.abs_error)},
+          {"ulp", json_ulp(difference.ulp)}};
+}
+
+// The counts of a tally, for a comparison and for each of its regions alike.
+Json tally_json(const compare::Tally& tally) {
+  return {{"elements", tally.elements},
+          {"mismatches", tally.mismatches},
+          {"max_abs_error", json_number(tally.max_abs_error)},
+          {"max_ulp", json_ulp(tally.max_ulp)},
+          {"worst", tally.worst ? difference_json(*tally.worst) : Json::object()}};
+}
+
+Json region_json(const compare::Region& region) {
+  Json json = {{"name", region.name}, {"counts", region.counts}};
+  json.update(tally_json(region.tally));
+  json["nan_mismatches"] = region.tally.nan_mismatches;
+  json["first"] = Json::array();
+  for (const auto& difference : region.tally.first) {
+    json["first"].push_back(difference_json(difference));
+  }
+  return json;
+}
+
+Json comparison_json(const Comparison& comparison) {
+  Json json = {{"output", comparison.output},
+               {"path", comparison.path},
+               {"against", comparison.against},
+               {"scope", name_of(comparison.scope)},
+               {"verdict", name_of(comparison.verdict)},
+               {"gates", comparison.gates},
+               {"note", comparison.note}};
+  json.update(tally_json(comparison.total));
+  Json regions = Json::array();
+  for (const compare::Region& region : comparison.regions) regions.push_back(region_json(region));
+  json["detail"] = {{"nan_mismatches", comparison.total.nan_mismatches}, {"regions", regions}};
+  return json;
+}
+
+Json slot_place_json(const compare::SlotPlace& place) {
+  return {{"slot", place.slot}, {"page", place.page}, {"offset", place.offset}};
+}
+
+Json slot_difference_json(const std::optional<compare::SlotDifference>& difference) {
+  if (!difference) return nullptr;
+  return {{"row", difference->row},
+          {"request", difference->request},
+          {"position", difference->position},
+          {"eager", slot_place_json(difference->eager)},
+          {"graph_safe", slot_place_json(difference->graph_safe)}};
+}
+
+Json slot_map_json(const compare::SlotMapReport& map) {
+  return {{"verdict", name_of(map.verdict)},
+          {"reason", map.reason},
+          {"scheduled_rows", map.scheduled_rows},
+          {"stored_rows", map.stored_rows},
+          {"padding_rows", map.padding_rows},
+          {"capacity", map.capacity},
+          {"graph_buffer_present", map.graph_buffer_present},
+          {"graph_buffer_used", map.graph_buffer_used},
+          {"graph_buffer_length", map.graph_buffer_length},
+          {"differing_rows", map.differing_rows},
+          {"stale_entries", map.stale_entries},
+          {"negative_became_real", map.negative_became_real},
+          {"duplicates", map.duplicates},
+          {"out_of_range", map.out_of_range},
+          {"first_difference", slot_difference_json(map.first_difference)},
+          {"block_table_checked", map.block_table_checked},
+          {"block_table_disagreements", map.block_table_disagreements},
+          {"index_block_table_disagreements", map.index_block_table_disagreements}};
+}
+
+Json fp8_tensor_json(const compare::Fp8TensorReport& tensor) {
+  Json clauses = Json::array();
+  for (const compare::Fp8Clause& clause : tensor.clauses) {
+    clauses.push_back({{"name", clause.name},
+                       {"declared", clause.declared},
+                       {"applies", clause.applies},
+                       {"checked", clause.checked},
+                       {"violations", clause.violations},
+                       {"detail", clause.detail}});
+  }
+  return {{"path", tensor.path},
+          {"tensor", tensor.tensor},
+          {"format", tensor.format},
+          {"conforms", tensor.conforms},
+          {"written", tensor.written},
+          {"saturated", tensor.saturated},
+          {"nan_codes", tensor.nan_codes},
+          {"zero_codes", tensor.zero_codes},
+          {"subnormal_codes", tensor.subnormal_codes},
+          {"top_octave_codes", tensor.top_octave_codes},
+          {"negative_underflows", tensor.negative_underflows},
+          {"nan_inputs", tensor.nan_inputs},
+          {"largest_error_steps", json_number(tensor.largest_error_steps)},
+          {"clauses", clauses}};
+}
+
+Json fp8_contract_json(const compare::Fp8ContractReport& contract) {
+  Json tensors = Json::array();
+  for (const auto& tensor : contract.tensors) tensors.push_back(fp8_tensor_json(tensor));
+  return {{"applies", contract.applies}, {"declared", contract.declared}, {"tensors", tensors}};
+}
+
+Json case_json(const CaseResult& result) {
+  const CaseReport& report = result.report;
+  Json comparisons = Json::array();
+  for (const Comparison& comparison : report.comparisons) {
+    comparisons.push_back(comparison_json(comparison));
+  }
+  return {{"capture", report.capture},
+          {"call", result.call},
+          {"outcome", name_of(report.outcome)},
+          {"reason", report.reason},
+          {"rerun", result.rerun},
+          {"seconds", report.seconds},
+          {"warnings", report.warnings},
+          {"not_exercised", report.not_exercised},
+          {"comparisons", comparisons},
+          {"slot_map", slot_map_json(report.slot_map)},
+          {"fp8_contract", fp8_contract_json(report.fp8_contract)},
+          {"write_set", Json::object()}};
+}
+
+}  // namespace
+
+std::string print_json(std::string_view command, std::span<const CaseResult> cases) {
+  Json document = json_document(command);
+  document["cases"] = Json::array();
+  for (const CaseResult& result : cases) document["cases"].push_back(case_json(result));
+  return json_text(document);
+}
+
+}  // namespace zerodiff::tools

@@ -1,0 +1,149 @@
+#include "tools/verify_capture.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <iterator>
+#include <new>
+#include <optional>
+#include <utility>
+
+#include "compare/case_verdict.h"
+#include "compare/fp8_contract.h"
+#include "compare/not_exercised.h"
+#include "compare/output_comparison.h"
+#include "compare/slot_map.h"
+#include "fixtures/error.h"
+#include "tools/describe_call.h"
+#include "tools/own_path.h"
+#include "tools/rerun.h"
+
+namespace zerodiff::tools {
+namespace {
+
+using compare::CaseReport;
+using compare::Outcome;
+
+template <class T>
+void append(std::vector<T>& to, std::vector<T> more) {
+  to.insert(to.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
+}
+
+// The options that decide what a case finds; threads do not.
+std::string options_of(const VerifyOptions& options) {
+  std::string text = options.gate.as_options();
+  if (options.read.max_memory_bytes != ReadOptions{}.max_memory_bytes) {
+    if (!text.empty()) text += ' ';
+    text += fmt::format("--max-memory {}", options.read.max_memory_bytes);
+  }
+  return text;
+}
+
+void judge_paths(CaptureReader& reader, const Outputs& reference, const VerifyOptions& options,
+                 const OnStep& on_step, CaseReport& report) {
+  const LayerCall& call = reader.call();
+  Outputs got;
+  for (const std::string& path : reader.path_names()) {
+    on_step("judging " + path);
+    got = reader.read_path(path, std::move(got));
+    append(report.comparisons,
+           compare::compare_outputs(call, reference, std::string(kReferencePath), got, path,
+                                    {{.threads = options.threads}, options.gate.gates(path)}));
+    append(report.fp8_contract.tensors,
+           compare::fp8_contract_report(call, {{path, &got}}, options.threads).tensors);
+  }
+}
+
+// The own path gates always: it has run by now, and must keep its own contract.
+compare::CaseVerdict verdict_of_own_path(const CaseReport& report) {
+  for (const compare::Fp8TensorReport& tensor : report.fp8_contract.tensors) {
+    if (tensor.path != kReferencePath || tensor.conforms) continue;
+    return {Outcome::failed, fmt::format("the reference's own {} breaks the fp8 contract, a defect "
+                                         "of this tool",
+                                         tensor.tensor)};
+  }
+  return {};
+}
+
+compare::CaseVerdict decide(const CaseReport& report, const PathSelection& gate,
+                            const std::vector<std::string>& path_names) {
+  compare::CaseVerdict verdict = compare::case_verdict(report);
+  const std::string lacking = gate.lacking(path_names);
+  if (verdict.outcome == Outcome::failed) {
+    if (!lacking.empty()) verdict.reason += "; " + lacking;
+    return verdict;
+  }
+  if (!lacking.empty()) return {Outcome::missing, lacking};
+  if (verdict.outcome != Outcome::skipped) return verdict;
+  if (!gate.asks_for_paths()) return verdict_of_own_path(report);
+  return {Outcome::missing, "no output of the paths asked for could be compared"};
+}
+
+// A slot buffer that sends rows where they must not go is a fault to report, not an input to
+// refuse, though no path can be run on it.
+std::optional<Outputs> run_reference(const LayerCall& call, int threads, CaseReport& report) {
+  try {
+    return run_own_path(kReferencePath, call, threads);
+  } catch (const Error& error) {
+    if (report.slot_map.verdict != compare::SlotMapVerdict::not_equivalent) throw;
+    report.outcome = Outcome::failed;
+    report.reason = fmt::format("slot map not equivalent: {}; no path could be judged: {}",
+                                report.slot_map.reason, error.what());
+    report.not_exercised = compare::not_exercised(call, {});
+    return std::nullopt;
+  }
+}
+
+void judge(CaptureReader& reader, const VerifyOptions& options, const OnStep& on_step,
+           CaseReport& report) {
+  const LayerCall& call = reader.call();
+  report.warnings = reader.warnings();
+  report.slot_map = compare::slot_map_report(call);
+  on_step("running the reference");
+  const std::optional<Outputs> reference = run_reference(call, options.threads, report);
+  if (!reference) return;
+  report.fp8_contract = compare::fp8_contract_report(
+      call, {{std::string(kReferencePath), &*reference}}, options.threads);
+  report.not_exercised = compare::not_exercised(call, report.fp8_contract);
+  judge_paths(reader, *reference, options, on_step, report);
+  report.warnings = reader.warnings();
+  auto [outcome, reason] = decide(report, options.gate, reader.path_names());
+  report.outcome = outcome;
+  report.reason = std::move(reason);
+}
+
+void open_and_judge(const std::filesystem::path& file, const VerifyOptions& options,
+                    const OnStep& on_step, CaseResult& result) {
+  on_step("reading the call");
+  CaptureReader reader(file, options.read);
+  result.call = describe_call(reader.call());
+  result.path_names = reader.path_names();
+  judge(reader, options, on_step, result.report);
+}
+
+}  // namespace
+
+CaseResult verify_capture(const std::filesystem::path& file, const VerifyOptions& options,
+                          const OnStep& on_step) {
+  const auto start = std::chrono::steady_clock::now();
+  CaseResult result;
+  result.report.capture = file.string();
+  result.rerun = rerun_line("verify", options_of(options), file);
+  const auto ended = [&](Outcome outcome, std::string_view reason) {
+    result.report.outcome = outcome;
+    result.report.reason = reason;
+  };
+  try {
+    open_and_judge(file, options, on_step, result);
+  } catch (const Error& error) {
+    const bool machine = error.kind() == ErrorKind::kInfrastructure;
+    ended(machine ? Outcome::crashed : Outcome::invalid_input, error.what());
+  } catch (const std::bad_alloc&) {
+    ended(Outcome::crashed, "out of memory");
+  }
+  result.report.seconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return result;
+}
+
+}  // namespace zerodiff::tools

@@ -1,0 +1,31 @@
+// One capture, judged: the flow behind `zerodiff verify`, without any printing.
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <string>
+
+#include "fixtures/capture.h"
+#include "tools/case_result.h"
+#include "tools/path_selection.h"
+
+namespace zerodiff::tools {
+
+struct VerifyOptions {
+  PathSelection gate;
+  int threads = 0;  // 0: one for each core
+  ReadOptions read;
+};
+
+// Told what is being done, each time that changes ("judging atom_fused").
+using OnStep = std::function<void(const std::string& step)>;
+
+// Replays the call through the reference and holds each captured path, one in memory at a time,
+// against it. Never throws for what a capture holds or lacks, or for a machine that fails: an
+// invalid capture is INVALID_INPUT, a path that is asked for and not there MISSING, anything else
+// that ends the work early CRASHED, each with its reason. Without a path that gates, the case
+// PASSED if the reference ran and the slot maps are equivalent.
+CaseResult verify_capture(const std::filesystem::path& file, const VerifyOptions& options,
+                          const OnStep& on_step);
+
+}  // namespace zerodiff::tools
