@@ -35,10 +35,33 @@ std::string describe(const Fp8TensorReport& tensor) {
   return tensor.path + ": " + tensor.tensor + " does not conform to the fp8 contract";
 }
 
+void add_side_effects(const CaseReport& report, std::vector<std::string>& faults) {
+  for (const WriteSetReport& set : report.write_set) {
+    if (set.holds()) continue;
+    faults.push_back(set.path + ": the write set of " + set.output +
+                     " is not the slot mapping's: " + std::to_string(set.missed_bytes) +
+                     " bytes missed, " + std::to_string(set.extra_bytes) + " extra, " +
+                     std::to_string(set.fill_dependent_bytes) + " dependent on the fill");
+  }
+  for (const GraphSafeReport& replay : report.graph_safe) {
+    if (replay.equivalent) continue;
+    faults.push_back(replay.path + ": graph-safe insertion differs from eager with " +
+                     replay.first_difference);
+  }
+  for (const PoisonReport& poison : report.poison) {
+    if (poison.unchanged) continue;
+    faults.push_back(poison.path + ": what no live token reads changes the result under " +
+                     poison.fill + " poison, " + poison.first_difference);
+  }
+}
+
 std::vector<std::string> faults_of(const CaseReport& report) {
   std::vector<std::string> faults;
   if (report.slot_map.verdict == SlotMapVerdict::not_equivalent) {
     faults.push_back("slot map not equivalent: " + report.slot_map.reason);
+  }
+  for (const PathFault& fault : report.path_faults) {
+    faults.push_back(fault.path + ": " + fault.text);
   }
   std::set<std::string> judged_paths;
   for (const Comparison& comparison : report.comparisons) {
@@ -51,6 +74,7 @@ std::vector<std::string> faults_of(const CaseReport& report) {
   for (const Fp8TensorReport& tensor : report.fp8_contract.tensors) {
     if (!tensor.conforms && judged_paths.contains(tensor.path)) faults.push_back(describe(tensor));
   }
+  add_side_effects(report, faults);
   return faults;
 }
 

@@ -152,6 +152,45 @@ struct Fp8ContractReport {
   std::vector<Fp8TensorReport> tensors;  // the reference's own first, then each judged path's
 };
 
+// The write-set proof of one cache of one own path (docs/verdicts.md, section 2), in bytes.
+struct WriteSetReport {
+  std::string path;
+  std::string output;               // "k_cache"
+  std::int64_t expected_bytes = 0;  // that the slot mapping implies
+  std::int64_t written_bytes = 0;
+  std::int64_t missed_bytes = 0;          // implied, not written
+  std::int64_t extra_bytes = 0;           // written, not implied
+  std::int64_t fill_dependent_bytes = 0;  // written, with a value that depends on what was there
+  std::optional<Coordinates> first_missed;
+  std::optional<Coordinates> first_extra;
+  std::optional<Coordinates> first_fill_dependent;
+
+  bool holds() const { return missed_bytes == 0 && extra_bytes == 0 && fill_dependent_bytes == 0; }
+};
+
+// Insertion as eager batches against the same batches run graph-safe: one set of buffers of fixed
+// capacity, refilled for one live count after another.
+struct GraphSafeReport {
+  std::string path;
+  std::vector<std::int64_t> live_counts;  // in the order in which they ran
+  bool equivalent = true;
+  std::string first_difference;  // one line, empty if equivalent
+};
+
+// Selection and attention of an own path when everything that no live token reads is poisoned.
+struct PoisonReport {
+  std::string path;
+  std::string fill;  // "nan", "finite"
+  bool unchanged = true;
+  std::string first_difference;  // one line, empty if unchanged
+};
+
+// What an own path did that no path may do: a fault that the device's checks found.
+struct PathFault {
+  std::string path;
+  std::string text;  // one line
+};
+
 // Everything `verify` found out about one capture.
 struct CaseReport {
   std::string capture;
@@ -162,6 +201,10 @@ struct CaseReport {
   std::vector<Comparison> comparisons;
   SlotMapReport slot_map;
   Fp8ContractReport fp8_contract;
+  std::vector<WriteSetReport> write_set;    // of the own device paths
+  std::vector<GraphSafeReport> graph_safe;  // likewise
+  std::vector<PoisonReport> poison;         // likewise
+  std::vector<PathFault> path_faults;       // likewise
   double seconds = 0;
 };
 

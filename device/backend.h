@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <string_view>
@@ -39,6 +40,10 @@ class ResidentLaunchList {
 
   // Copies a buffer of exactly `content.size()` bytes from the device.
   virtual void download(BufferId buffer, std::span<std::byte> content) const = 0;
+  // Copies `content.size()` bytes that begin `byte_offset` bytes after the buffer's first; all must
+  // lie in the buffer. (Of a pool that is mapped, but not filled, only these are touched.)
+  virtual void download_part(BufferId buffer, std::int64_t byte_offset,
+                             std::span<std::byte> content) const = 0;
 };
 
 class Backend {

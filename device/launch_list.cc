@@ -20,8 +20,9 @@ InitialContent bytes_of(const TensorView& content) {
 
 void check_buffer(const BufferDescription& buffer) {
   const std::string where = "buffer " + buffer.name;
-  if (buffer.count < 0) {
-    throw Error::input(where, "element count", std::to_string(buffer.count), "at least 0");
+  if (buffer.count < 0 || buffer.count > LaunchList::kMaxElements) {
+    throw Error::input(where, "element count", std::to_string(buffer.count),
+                       "0 to " + std::to_string(LaunchList::kMaxElements));
   }
   if (buffer.role == BufferRole::input && buffer.initial.kind == InitialContent::Kind::unwritten) {
     throw Error::input(where, "initial content", "none", "some: it is an input");

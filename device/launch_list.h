@@ -84,6 +84,8 @@ struct Launch {
 
 class LaunchList {
  public:
+  static constexpr std::int64_t kMaxElements = std::int64_t{1} << 48;  // of a buffer
+
   LaunchList() = default;
   LaunchList(const LaunchList&) = delete;
   LaunchList& operator=(const LaunchList&) = delete;
@@ -93,6 +95,7 @@ class LaunchList {
   // Bytes of a description, and of a TensorView, are not copied: they must stay as they are for as
   // long as the list is uploaded from. A Tensor given as an rvalue moves into the list.
   BufferId add_buffer(BufferDescription description);
+  void set_initial(BufferId id, InitialContent initial) { buffers_.at(id.index).initial = initial; }
   BufferId add_input(std::string name, const TensorView& content);
   BufferId add_input(std::string name, Tensor&& content);
   BufferId add_inout(std::string name, const TensorView& content);

@@ -54,7 +54,7 @@ HeadSpan head_of(std::span<float> heads, std::size_t h) {
 }
 
 float move_by_ulp(float value, int steps) {
-  if (steps == 0 || !std::isfinite(value)) return value;
+  if (steps == 0 || value == 0.0F || !std::isfinite(value)) return value;
   return std::bit_cast<float>(std::bit_cast<std::int32_t>(value) + steps);
 }
 

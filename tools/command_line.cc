@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "fixtures/error.h"
+#include "tools/command_devices.h"
 #include "tools/command_diff.h"
 #include "tools/command_inspect.h"
 #include "tools/command_replay.h"
@@ -24,7 +25,8 @@ namespace {
 
 constexpr const char* kExamples = R"(Examples:
   zerodiff inspect call.h5                        what a capture holds
-  zerodiff verify call.h5                         captured paths against the reference
+  zerodiff verify call.h5                         own and captured paths against the reference
+  zerodiff verify --device host --wave 64 call.h5
   zerodiff verify --paths atom_fused call.h5      ... and fail unless atom_fused is identical
   zerodiff verify --strict --json report.json captures/*.h5
   zerodiff replay call.h5 --path reference -o replayed.h5
@@ -34,7 +36,7 @@ Exit codes: 0 all passed; 1 failed, mistrusted or missing; 2 bad usage or input,
 selected; 3 crash, time-out or infrastructure.)";
 
 constexpr const char* kVerifyExamples = R"(Examples:
-  zerodiff verify call.h5                 shows every captured path, gates on the reference
+  zerodiff verify call.h5                 shows every captured path, gates on the own ones
   zerodiff verify --paths all call.h5     gates on every captured path
   zerodiff verify --paths atom_fused,nvcc_fused --json - call.h5 | jq '.cases[].outcome')";
 
@@ -59,6 +61,9 @@ struct Arguments {
   bool strict = false;
   bool no_color = false;
   int threads = 0;
+  std::string device = "auto";
+  int wave_width = 32;
+  std::string record;
   std::uint64_t max_memory = static_cast<std::uint64_t>(ReadOptions{}.max_memory_bytes);
 
   ReadOptions read() const { return {.max_memory_bytes = static_cast<std::int64_t>(max_memory)}; }
@@ -99,6 +104,18 @@ void add_reporting_options(CLI::App& command, Arguments& arguments) {
       ->option_text(" ");
 }
 
+void add_device_options(CLI::App& command, Arguments& arguments) {
+  command
+      .add_option(
+          "--device", arguments.device,
+          "Where unfused and fused run: auto, none, or a name that\n'zerodiff devices' lists")
+      ->option_text("NAME [auto]");
+  command
+      .add_option("--wave", arguments.wave_width, "Lanes of a wave that the host device emulates")
+      ->check(CLI::IsMember({32, 64}))
+      ->option_text("32|64 [32]");
+}
+
 using Action = std::function<ExitCode()>;
 
 void add_verify(CLI::App& app, Arguments& arguments, Action& action) {
@@ -111,6 +128,7 @@ void add_verify(CLI::App& app, Arguments& arguments, Action& action) {
       ->allow_extra_args(false)
       ->option_text("NAME,...");
   command->add_flag("--strict", arguments.strict, "Every captured path must be identical");
+  add_device_options(*command, arguments);
   add_thread_option(*command, arguments);
   add_reading_options(*command, arguments);
   add_reporting_options(*command, arguments);
@@ -119,7 +137,11 @@ void add_verify(CLI::App& app, Arguments& arguments, Action& action) {
     action = [&] {
       const PathSelection gate = parse_path_selection(arguments.paths, arguments.strict);
       return run(VerifyCommand{{arguments.captures.begin(), arguments.captures.end()},
-                               {gate, arguments.threads, arguments.read()},
+                               {.gate = gate,
+                                .threads = arguments.threads,
+                                .device = arguments.device,
+                                .wave_width = arguments.wave_width,
+                                .read = arguments.read()},
                                arguments.reporting()});
     };
   });
@@ -145,22 +167,36 @@ void add_replay(CLI::App& app, Arguments& arguments, Action& action) {
   command->add_option("CAPTURE", arguments.capture, "A captured layer call")
       ->required()
       ->option_text(" ");
-  command->add_option("--path", arguments.path, "The path to run: reference")
+  command->add_option("--path", arguments.path, "The path to run: reference, unfused or fused")
       ->required()
       ->option_text("NAME");
   command
       ->add_option("-o,--output", arguments.output,
-                   "The file to write; complete or not at all, may be the capture itself")
-      ->required()
+                   "The file to write; complete or not at all, may be the\ncapture itself")
       ->option_text("FILE");
+  command
+      ->add_option(
+          "--record", arguments.record,
+          "Write the path's launches, with every buffer before and\nafter, to a new folder")
+      ->option_text("DIR");
+  add_device_options(*command, arguments);
   add_thread_option(*command, arguments);
   add_reading_options(*command, arguments);
   command->final_callback([&] {
     action = [&] {
-      return run(ReplayCommand{arguments.capture, arguments.path, arguments.output,
-                               arguments.threads, arguments.read()});
+      return run(ReplayCommand{
+          arguments.capture,
+          arguments.path,
+          arguments.output,
+          {arguments.device, arguments.wave_width, arguments.threads, arguments.record},
+          arguments.read()});
     };
   });
+}
+
+void add_devices(CLI::App& app, Action& action) {
+  CLI::App* command = app.add_subcommand("devices", "List where kernels can run");
+  command->final_callback([&] { action = [] { return run_devices(); }; });
 }
 
 void add_diff(CLI::App& app, Arguments& arguments, Action& action) {
@@ -223,6 +259,7 @@ ExitCode parse_and_run(int argc, const char* const* argv) {
   add_inspect(app, arguments, action);
   add_replay(app, arguments, action);
   add_diff(app, arguments, action);
+  add_devices(app, action);
   check_command_name(app, argc, argv);
   try {
     app.parse(argc, argv);

@@ -9,7 +9,6 @@
 
 #include "fixtures/error.h"
 #include "tools/atomic_file.h"
-#include "tools/own_path.h"
 #include "tools/progress.h"
 #include "tools/terminal.h"
 
@@ -35,14 +34,22 @@ std::string describe_outputs(const Outputs& outputs) {
 
 ExitCode run(const ReplayCommand& command) {
   check_path(command.path);
-  check_writable(command.output, "-o");
+  if (!command.output.empty()) check_writable(command.output, "-o");
+  if (command.output.empty() && command.options.record.empty()) {
+    throw Error::usage("replay: nothing to write, wanted -o FILE or --record DIR");
+  }
   Outputs outputs;
   {
     Progress progress;
     progress.now(command.capture.string() + ": reading the call");
     const CaptureReader reader(command.capture, command.read);
     progress.now(command.capture.string() + ": running " + command.path);
-    outputs = run_own_path(command.path, reader.call(), command.threads);
+    outputs = run_own_path(command.path, reader.call(), command.options);
+  }
+  if (command.output.empty()) {
+    write_stdout(wrapped(fmt::format("{}: ", printable(command.options.record)),
+                         "recorded the launches of " + command.path));
+    return ExitCode::kPassed;
   }
   add_path(command.capture, command.output, {command.path, &outputs, {}});
   write_stdout(

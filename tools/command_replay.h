@@ -6,6 +6,7 @@
 
 #include "fixtures/capture.h"
 #include "tools/exit_code.h"
+#include "tools/own_path.h"
 
 namespace zerodiff::tools {
 
@@ -13,7 +14,7 @@ struct ReplayCommand {
   std::filesystem::path capture;
   std::string path;              // name of an own path
   std::filesystem::path output;  // may be the capture itself
-  int threads = 0;
+  OwnPathOptions options;
   ReadOptions read;
 };
 

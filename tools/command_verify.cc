@@ -9,6 +9,7 @@
 #include <string>
 
 #include "fixtures/error.h"
+#include "tools/open_device.h"
 #include "tools/print_json.h"
 #include "tools/print_terminal.h"
 #include "tools/progress.h"
@@ -99,7 +100,7 @@ ExitCode run(const VerifyCommand& command) {
   const Painter paint = command.output.painter();
   const std::vector<CaseResult> cases = judge_captures(command, paint);
   command.output.write_report(print_summary(cases, paint));
-  command.output.write_json(print_json("verify", cases));
+  command.output.write_json(print_json("verify", device_name(command.options.device), cases));
   const std::string nothing = nothing_selected(cases, command.options.gate);
   if (nothing.empty()) return worst_exit_code(cases);
   fmt::print(stderr, "zerodiff: {}\n", nothing);

@@ -27,12 +27,12 @@ std::string json_bits(std::uint64_t bits) {
   return fmt::format("{:#x}", bits);
 }
 
-Json json_document(std::string_view command) {
+Json json_document(std::string_view command, std::string_view device) {
   return {{"tool", "zerodiff"},
           {"version", ZERODIFF_VERSION},
           {"schema", kSchema},
           {"command", command},
-          {"device", "cpu"}};
+          {"device", device}};
 }
 
 std::string json_text(const Json& document) {

@@ -6,6 +6,8 @@
 #include <string>
 #include <string_view>
 
+#include "tools/open_device.h"
+
 namespace zerodiff::tools {
 
 // Keys keep the order in which they were added.
@@ -19,7 +21,7 @@ Json json_ulp(std::uint64_t ulp);
 std::string json_bits(std::uint64_t bits);
 
 // The keys with which every document begins: tool, version, schema, command, device.
-Json json_document(std::string_view command);
+Json json_document(std::string_view command, std::string_view device = kReferenceDevice);
 
 // The text of a document; bytes that are not UTF-8 (file names, attributes) become U+FFFD.
 std::string json_text(const Json& document);

@@ -1,24 +1,61 @@
 #include "tools/own_path.h"
 
-#include <array>
-#include <cassert>
+#include <fmt/format.h>
 
+#include "device/paths/run_path.h"
+#include "device/recording.h"
+#include "fixtures/error.h"
 #include "reference/layer.h"
+#include "tools/open_device.h"
 
 namespace zerodiff::tools {
 namespace {
 
-constexpr std::array<std::string_view, 1> kNames{kReferencePath};
+device::PathOptions whole_layer() {
+  device::PathOptions options;
+  options.attention.emplace();
+  return options;
+}
+
+void throw_if_faulty(std::string_view name, const device::RunReport& report) {
+  if (report.ok()) return;
+  throw Error::infrastructure(name, to_string(report.faults.front()));
+}
+
+Outputs run_on_device(device::PathKind kind, const LayerCall& call, const OwnPathOptions& options) {
+  const auto backend = open_device(options.device, options.wave_width, options.threads);
+  if (backend == nullptr) {
+    throw Error::usage(fmt::format("--path {}: needs a device, --device {} is none", name_of(kind),
+                                   options.device));
+  }
+  if (!options.record.empty()) {
+    const device::PathLaunches launches = path_launches(kind, call, whole_layer());
+    throw_if_faulty(name_of(kind), record(*backend, launches.list, options.record));
+  }
+  device::PathRun run = run_path(call, kind, *backend, whole_layer());
+  throw_if_faulty(name_of(kind), run.report);
+  return std::move(run.outputs);
+}
 
 }  // namespace
 
-std::span<const std::string_view> own_path_names() {
-  return kNames;
+std::vector<std::string_view> own_path_names() {
+  std::vector<std::string_view> names{kReferencePath};
+  if (!list_devices().empty()) {
+    names.push_back(name_of(device::PathKind::unfused));
+    names.push_back(name_of(device::PathKind::fused));
+  }
+  return names;
 }
 
-Outputs run_own_path([[maybe_unused]] std::string_view name, const LayerCall& call, int threads) {
-  assert(name == kReferencePath);
-  return reference::run_insertion(call, {}, threads);
+Outputs run_own_path(std::string_view name, const LayerCall& call, const OwnPathOptions& options) {
+  for (const device::PathKind kind : {device::PathKind::unfused, device::PathKind::fused}) {
+    if (name == name_of(kind)) return run_on_device(kind, call, options);
+  }
+  if (!options.record.empty()) {
+    throw Error::usage("--record: the reference has no launches, wanted --path unfused or fused");
+  }
+  return reference::run_layer(call, {}, {.threads = options.threads});
 }
 
 }  // namespace zerodiff::tools

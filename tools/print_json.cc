@@ -122,6 +122,49 @@ Json fp8_contract_json(const compare::Fp8ContractReport& contract) {
   return {{"applies", contract.applies}, {"declared", contract.declared}, {"tensors", tensors}};
 }
 
+Json place_json(const std::optional<compare::Coordinates>& place) {
+  if (!place) return nullptr;
+  Json json = Json::object();
+  for (const auto& [name, value] : *place) json[name] = value;
+  return json;
+}
+
+Json write_set_json(const compare::WriteSetReport& set) {
+  return {{"path", set.path},
+          {"output", set.output},
+          {"holds", set.holds()},
+          {"expected_bytes", set.expected_bytes},
+          {"written_bytes", set.written_bytes},
+          {"missed_bytes", set.missed_bytes},
+          {"extra_bytes", set.extra_bytes},
+          {"fill_dependent_bytes", set.fill_dependent_bytes},
+          {"first_missed", place_json(set.first_missed)},
+          {"first_extra", place_json(set.first_extra)},
+          {"first_fill_dependent", place_json(set.first_fill_dependent)}};
+}
+
+// What own device paths touched: an object without keys if none ran.
+Json own_paths_json(const CaseReport& report) {
+  Json json = Json::object();
+  for (const auto& set : report.write_set) json["caches"].push_back(write_set_json(set));
+  for (const auto& replay : report.graph_safe) {
+    json["graph_safe"].push_back({{"path", replay.path},
+                                  {"live_counts", replay.live_counts},
+                                  {"equivalent", replay.equivalent},
+                                  {"first_difference", replay.first_difference}});
+  }
+  for (const auto& poison : report.poison) {
+    json["poison"].push_back({{"path", poison.path},
+                              {"fill", poison.fill},
+                              {"unchanged", poison.unchanged},
+                              {"first_difference", poison.first_difference}});
+  }
+  for (const auto& fault : report.path_faults) {
+    json["faults"].push_back({{"path", fault.path}, {"text", fault.text}});
+  }
+  return json;
+}
+
 Json case_json(const CaseResult& result) {
   const CaseReport& report = result.report;
   Json comparisons = Json::array();
@@ -139,13 +182,14 @@ Json case_json(const CaseResult& result) {
           {"comparisons", comparisons},
           {"slot_map", slot_map_json(report.slot_map)},
           {"fp8_contract", fp8_contract_json(report.fp8_contract)},
-          {"write_set", Json::object()}};
+          {"write_set", own_paths_json(report)}};
 }
 
 }  // namespace
 
-std::string print_json(std::string_view command, std::span<const CaseResult> cases) {
-  Json document = json_document(command);
+std::string print_json(std::string_view command, std::string_view device,
+                       std::span<const CaseResult> cases) {
+  Json document = json_document(command, device);
   document["cases"] = Json::array();
   for (const CaseResult& result : cases) document["cases"].push_back(case_json(result));
   return json_text(document);

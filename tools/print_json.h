@@ -13,6 +13,8 @@
 namespace zerodiff::tools {
 
 // One JSON document, with a final newline. `command` is "verify" or "diff".
-std::string print_json(std::string_view command, std::span<const CaseResult> cases);
+// device: where the own device paths ran, "cpu" if only the reference did.
+std::string print_json(std::string_view command, std::string_view device,
+                       std::span<const CaseResult> cases);
 
 }  // namespace zerodiff::tools

@@ -10,7 +10,9 @@
 #include <utility>
 #include <vector>
 
+#include "tools/own_path.h"
 #include "tools/print_terminal_contract.h"
+#include "tools/print_terminal_own_paths.h"
 #include "tools/text_table.h"
 
 namespace zerodiff::tools {
@@ -89,13 +91,23 @@ std::vector<Cell> cells_of(const Comparison& comparison, bool one_pair) {
   std::string output = comparison.output;
   if (comparison.scope == compare::Scope::stage) output += " (stage)";
   std::vector<Cell> cells{{std::string(mark), style}, {std::move(output)}};
-  if (!one_pair) cells.push_back({printable(comparison.path)});
+  if (!one_pair) {
+    const bool own_pair = comparison.against != kReferencePath;
+    cells.push_back(
+        {printable(own_pair ? comparison.path + " / " + comparison.against : comparison.path)});
+  }
   cells.push_back({grouped(total.elements)});
   cells.push_back({grouped(total.mismatches)});
   cells.push_back({readable_number(total.max_abs_error)});
   cells.push_back({max_ulp_text(total)});
   cells.push_back({name_of(comparison.verdict), style});
   return cells;
+}
+
+// One own path against another gets a row only if there is something to see; otherwise
+// print_own_paths sums it up.
+bool is_quiet(const Comparison& comparison, const CaseResult& result) {
+  return !result.one_pair && comparison.against != kReferencePath && !differs(comparison);
 }
 
 TextTable comparison_table(bool one_pair) {
@@ -112,7 +124,7 @@ std::string print_comparisons(const CaseResult& result, const Painter& paint) {
   TextTable table = comparison_table(result.one_pair);
   const std::string* path = nullptr;
   for (const Comparison& comparison : result.report.comparisons) {
-    if (comparison.verdict == Verdict::absent) continue;
+    if (comparison.verdict == Verdict::absent || is_quiet(comparison, result)) continue;
     if (path != nullptr && *path != comparison.path) table.add_lines("\n");
     path = &comparison.path;
     table.add_row(cells_of(comparison, result.one_pair));
@@ -205,6 +217,7 @@ std::string print_case(const CaseResult& result, const Painter& paint) {
   std::string text = print_header(result, paint);
   text += print_comparisons(result, paint);
   text += print_absent(report, result.one_pair);
+  text += print_own_paths(report, paint);
   if (!result.call.empty() && !result.one_pair) text += print_slot_map(report.slot_map, paint);
   text += print_fp8_contract(report, paint);
   text += print_list("warnings", report.warnings);

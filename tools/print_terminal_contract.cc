@@ -109,13 +109,14 @@ bool same_counts(const Fp8TensorReport& a, const Fp8TensorReport& b) {
 
 using TensorRange = std::span<const Fp8TensorReport>;
 
-// The tensors of one path after the other.
+// The tensors of one path after the other. A captured path may have the reference's name: a tensor
+// that comes again begins another path.
 std::vector<TensorRange> by_path(const compare::Fp8ContractReport& contract) {
   std::vector<TensorRange> ranges;
   const std::vector<Fp8TensorReport>& all = contract.tensors;
   for (auto first = all.begin(); first != all.end();) {
     const auto last = std::find_if(first, all.end(), [&](const Fp8TensorReport& tensor) {
-      return tensor.path != first->path;
+      return tensor.path != first->path || (&tensor != &*first && tensor.tensor == first->tensor);
     });
     ranges.emplace_back(first, last);
     first = last;

@@ -17,8 +17,9 @@ std::string shell_quoted(std::string_view argument) {
 
 std::string rerun_line(std::string_view command, std::string_view options,
                        const std::filesystem::path& file) {
-  return fmt::format("zerodiff {}{}{} {}", command, options.empty() ? "" : " ", options,
-                     shell_quoted(file.string()));
+  const std::string name = file.string();
+  return fmt::format("zerodiff {}{}{} {}{}", command, options.empty() ? "" : " ", options,
+                     name.starts_with('-') ? "-- " : "", shell_quoted(name));
 }
 
 }  // namespace zerodiff::tools

@@ -2,10 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <iterator>
 #include <new>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "compare/case_verdict.h"
@@ -14,7 +16,10 @@
 #include "compare/output_comparison.h"
 #include "compare/slot_map.h"
 #include "fixtures/error.h"
+#include "reference/layer.h"
 #include "tools/describe_call.h"
+#include "tools/judge_device_paths.h"
+#include "tools/open_device.h"
 #include "tools/own_path.h"
 #include "tools/rerun.h"
 
@@ -32,9 +37,15 @@ void append(std::vector<T>& to, std::vector<T> more) {
 // The options that decide what a case finds; threads do not.
 std::string options_of(const VerifyOptions& options) {
   std::string text = options.gate.as_options();
-  if (options.read.max_memory_bytes != ReadOptions{}.max_memory_bytes) {
+  const auto add = [&](const std::string& option) {
     if (!text.empty()) text += ' ';
-    text += fmt::format("--max-memory {}", options.read.max_memory_bytes);
+    text += option;
+  };
+  const VerifyOptions defaults;
+  if (options.device != defaults.device) add("--device " + options.device);
+  if (options.wave_width != defaults.wave_width) add(fmt::format("--wave {}", options.wave_width));
+  if (options.read.max_memory_bytes != ReadOptions{}.max_memory_bytes) {
+    add(fmt::format("--max-memory {}", options.read.max_memory_bytes));
   }
   return text;
 }
@@ -54,10 +65,13 @@ void judge_paths(CaptureReader& reader, const Outputs& reference, const VerifyOp
   }
 }
 
-// The own path gates always: it has run by now, and must keep its own contract.
+// The own path gates always: it has run by now, and must keep its own contract. Its tensors come
+// first, each once; a captured path may have its name.
 compare::CaseVerdict verdict_of_own_path(const CaseReport& report) {
+  std::set<std::string> seen;
   for (const compare::Fp8TensorReport& tensor : report.fp8_contract.tensors) {
-    if (tensor.path != kReferencePath || tensor.conforms) continue;
+    if (tensor.path != kReferencePath || !seen.insert(tensor.tensor).second) break;
+    if (tensor.conforms) continue;
     return {Outcome::failed, fmt::format("the reference's own {} breaks the fp8 contract, a defect "
                                          "of this tool",
                                          tensor.tensor)};
@@ -65,25 +79,41 @@ compare::CaseVerdict verdict_of_own_path(const CaseReport& report) {
   return {};
 }
 
+bool compared(const CaseReport& report, const std::string& path) {
+  return std::ranges::any_of(report.comparisons, [&](const compare::Comparison& comparison) {
+    return comparison.path == path && comparison.total.elements > 0;
+  });
+}
+
+// What was asked for and is not there: a path, or anything in it that could be compared.
+std::string describe_lacking(const CaseReport& report, const PathSelection& gate,
+                             const std::vector<std::string>& path_names) {
+  std::string lacking = gate.lacking(path_names);
+  for (const std::string& path : path_names) {
+    if (!gate.gates(path) || compared(report, path)) continue;
+    if (!lacking.empty()) lacking += "; ";
+    lacking += "no output of " + path + " could be compared";
+  }
+  return lacking;
+}
+
 compare::CaseVerdict decide(const CaseReport& report, const PathSelection& gate,
                             const std::vector<std::string>& path_names) {
   compare::CaseVerdict verdict = compare::case_verdict(report);
-  const std::string lacking = gate.lacking(path_names);
+  const std::string lacking = describe_lacking(report, gate, path_names);
   if (verdict.outcome == Outcome::failed) {
     if (!lacking.empty()) verdict.reason += "; " + lacking;
     return verdict;
   }
   if (!lacking.empty()) return {Outcome::missing, lacking};
-  if (verdict.outcome != Outcome::skipped) return verdict;
-  if (!gate.asks_for_paths()) return verdict_of_own_path(report);
-  return {Outcome::missing, "no output of the paths asked for could be compared"};
+  return verdict.outcome == Outcome::skipped ? verdict_of_own_path(report) : verdict;
 }
 
 // A slot buffer that sends rows where they must not go is a fault to report, not an input to
 // refuse, though no path can be run on it.
 std::optional<Outputs> run_reference(const LayerCall& call, int threads, CaseReport& report) {
   try {
-    return run_own_path(kReferencePath, call, threads);
+    return reference::run_layer(call, {}, {.threads = threads});
   } catch (const Error& error) {
     if (report.slot_map.verdict != compare::SlotMapVerdict::not_equivalent) throw;
     report.outcome = Outcome::failed;
@@ -105,6 +135,10 @@ void judge(CaptureReader& reader, const VerifyOptions& options, const OnStep& on
   report.fp8_contract = compare::fp8_contract_report(
       call, {{std::string(kReferencePath), &*reference}}, options.threads);
   report.not_exercised = compare::not_exercised(call, report.fp8_contract);
+  const auto backend = open_device(options.device, options.wave_width, options.threads);
+  if (backend) {
+    judge_device_paths(call, *reference, *backend, {.threads = options.threads}, on_step, report);
+  }
   judge_paths(reader, *reference, options, on_step, report);
   report.warnings = reader.warnings();
   auto [outcome, reason] = decide(report, options.gate, reader.path_names());

@@ -13,7 +13,9 @@ namespace zerodiff::tools {
 
 struct VerifyOptions {
   PathSelection gate;
-  int threads = 0;  // 0: one for each core
+  int threads = 0;              // 0: one for each core
+  std::string device = "auto";  // of the own paths unfused and fused, as open_device takes it
+  int wave_width = 32;          // of the host device
   ReadOptions read;
 };
 

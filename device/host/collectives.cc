@@ -1,9 +1,17 @@
 #include "device/host/collectives.h"
 
+#include <string>
+
 #include "device/host/work_group.h"
+#include "device/host/work_item.h"
 
 namespace zerodiff::device {
 inline namespace host {
+
+void raise_invalid_lane(int lane, CallSite site) {
+  raise_fault(FaultKind::invalid_lane, site,
+              "shuffle from lane " + std::to_string(lane) + " of 32");
+}
 
 std::uint64_t exchange32(std::uint64_t bits, int source, CallSite site) {
   return current_group->exchange32(bits, source, site);

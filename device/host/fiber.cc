@@ -4,13 +4,6 @@
 #include <cassert>
 #include <utility>
 
-#if defined(__SANITIZE_ADDRESS__)
-#define ZERODIFF_ADDRESS_SANITIZER 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define ZERODIFF_ADDRESS_SANITIZER 1
-#endif
-#endif
 #ifdef ZERODIFF_ADDRESS_SANITIZER
 #include <sanitizer/asan_interface.h>
 #include <sanitizer/common_interface_defs.h>
@@ -22,20 +15,12 @@ namespace {
 
 #ifdef ZERODIFF_ADDRESS_SANITIZER
 constexpr std::size_t kStackBytes = 512 * 1024;  // red zones make frames several times larger
-void start_switch(void** fake_stack, const FiberContext& next) {
-  __sanitizer_start_switch_fiber(fake_stack, next.stack_bottom, next.stack_size);
-}
-void finish_switch(void* fake_stack, const void** old_bottom, std::size_t* old_size) {
-  __sanitizer_finish_switch_fiber(fake_stack, old_bottom, old_size);
-}
 // The frames of a fiber that ends are never left one by one, and their red zones outlive munmap.
 void forget_frames(const FiberContext& fiber) {
   __asan_unpoison_memory_region(fiber.stack_bottom, fiber.stack_size);
 }
 #else
 constexpr std::size_t kStackBytes = 128 * 1024;  // mapped, not touched
-void start_switch(void**, const FiberContext&) {}
-void finish_switch(void*, const void**, std::size_t*) {}
 void forget_frames(const FiberContext&) {}
 #endif
 
@@ -90,38 +75,30 @@ FiberContext& FiberPool::take() {
   return fiber;
 }
 
-void FiberPool::switch_to(FiberContext& next) {
-  FiberContext& self = *active_;
-  previous_ = &self;
-  active_ = &next;
-  start_switch(&self.fake_stack, next);
-  boost::context::fiber from = std::move(next.continuation).resume();
-  arrived(std::move(from));
+#ifdef ZERODIFF_ADDRESS_SANITIZER
+void FiberPool::announce_leaving(const FiberContext& next) {
+  __sanitizer_start_switch_fiber(&previous_->fake_stack, next.stack_bottom, next.stack_size);
 }
 
-// Whoever switched here left its continuation: it is the way back to it.
-void FiberPool::arrived(boost::context::fiber&& from) {
+void FiberPool::announce_arrival() {
   const void* old_bottom = nullptr;
   std::size_t old_size = 0;
-  finish_switch(active_->fake_stack, &old_bottom, &old_size);
-  if (previous_ == &thread_context_) {
-    thread_context_.stack_bottom = old_bottom;
-    thread_context_.stack_size = old_size;
-  }
-  previous_->continuation = std::move(from);
+  __sanitizer_finish_switch_fiber(active_->fake_stack, &old_bottom, &old_size);
+  if (previous_ != &thread_context_) return;
+  thread_context_.stack_bottom = old_bottom;
+  thread_context_.stack_size = old_size;
 }
+#endif
 
 boost::context::fiber FiberPool::fiber_main(Fiber& self, boost::context::fiber&& from) {
-  arrived(std::move(from));
+  arrive(std::move(from));
   while (!stopping_) {
     FiberContext* next = job_();
     idle_.push_back(&self);
     switch_to(*next);
   }
-  previous_ = &self;
-  active_ = &thread_context_;
-  // Not null, which would free the fake stack: frames that this return passes through are on it.
-  start_switch(&self.fake_stack, thread_context_);
+  // The fake stack is kept: frames that this return passes through are on it.
+  leave(thread_context_);
   return std::move(thread_context_.continuation);
 }
 

@@ -44,6 +44,8 @@ class HostLaunchList final : public ResidentLaunchList {
   void upload(BufferId buffer, std::span<const std::byte> content) override;
   RunReport run() override;
   void download(BufferId buffer, std::span<std::byte> content) const override;
+  void download_part(BufferId buffer, std::int64_t byte_offset,
+                     std::span<std::byte> content) const override;
 
  private:
   RunReport run_on(Executor& executor);
@@ -82,6 +84,14 @@ void HostLaunchList::download(BufferId buffer, std::span<std::byte> content) con
   const std::span<std::byte> source = buffers_.at(buffer.index)->content();
   assert(content.size() == source.size());
   std::ranges::copy(source, content.begin());
+}
+
+void HostLaunchList::download_part(BufferId buffer, std::int64_t byte_offset,
+                                   std::span<std::byte> content) const {
+  const std::span<std::byte> source = buffers_.at(buffer.index)->content();
+  const auto offset = static_cast<std::size_t>(byte_offset);
+  assert(offset <= source.size() && content.size() <= source.size() - offset);
+  std::ranges::copy(source.subspan(offset, content.size()), content.begin());
 }
 
 RunReport HostLaunchList::run() {

@@ -5,32 +5,16 @@
 #include <utility>
 
 #include "device/kernels/all_kernels.hip.h"
+#include "device/kernels/attention_kernels.hip.h"
 
 namespace zerodiff::device {
 inline namespace host {
 
+#define ZERODIFF_REGISTRY_ENTRY(name) ZERODIFF_HOST_KERNEL(name),
+
 const KernelRegistry& host_kernels() {
-  static const KernelRegistry registry({
-      ZERODIFF_HOST_KERNEL(fused_insert_bf16_auto_auto),
-      ZERODIFF_HOST_KERNEL(fused_insert_bf16_auto_fp8),
-      ZERODIFF_HOST_KERNEL(fused_insert_bf16_fp8_auto),
-      ZERODIFF_HOST_KERNEL(fused_insert_bf16_fp8_fp8),
-      ZERODIFF_HOST_KERNEL(fused_insert_fp16_auto_auto),
-      ZERODIFF_HOST_KERNEL(fused_insert_fp16_auto_fp8),
-      ZERODIFF_HOST_KERNEL(fused_insert_fp16_fp8_auto),
-      ZERODIFF_HOST_KERNEL(fused_insert_fp16_fp8_fp8),
-      ZERODIFF_HOST_KERNEL(index_cache_insert_auto),
-      ZERODIFF_HOST_KERNEL(index_cache_insert_bf16_fp8),
-      ZERODIFF_HOST_KERNEL(index_cache_insert_fp16_fp8),
-      ZERODIFF_HOST_KERNEL(qk_norm_rope_bf16_auto),
-      ZERODIFF_HOST_KERNEL(qk_norm_rope_bf16_fp8),
-      ZERODIFF_HOST_KERNEL(qk_norm_rope_fp16_auto),
-      ZERODIFF_HOST_KERNEL(qk_norm_rope_fp16_fp8),
-      ZERODIFF_HOST_KERNEL(reshape_and_cache_auto),
-      ZERODIFF_HOST_KERNEL(reshape_and_cache_bf16_fp8),
-      ZERODIFF_HOST_KERNEL(reshape_and_cache_fp16_fp8),
-      ZERODIFF_HOST_KERNEL(slot_mapping),
-  });
+  static const KernelRegistry registry({ZERODIFF_ATTENTION_KERNELS(ZERODIFF_REGISTRY_ENTRY)
+                                            ZERODIFF_INSERTION_KERNELS(ZERODIFF_REGISTRY_ENTRY)});
   return registry;
 }
 

@@ -2,15 +2,22 @@
 
 #include <atomic>
 #include <cstring>
+#include <string_view>
 
+#include "device/host/access_rules.h"
 #include "device/host/work_item.h"
 
 namespace zerodiff::device {
 inline namespace host {
 namespace {
 
+bool is_lds(const MemoryRegion& region) {
+  return region.space == MemorySpace::lds;
+}
+
+// "buffer q, element 5", "LDS array tile, elements 4..7"
 std::string describe(const MemoryRegion& region, std::int64_t first, std::int64_t count) {
-  std::string text = region.space == MemorySpace::lds ? "LDS array " : "buffer ";
+  std::string text = is_lds(region) ? "LDS array " : "buffer ";
   text += region.name + (count == 1 ? ", element " : ", elements ") + std::to_string(first);
   if (count != 1) text += ".." + std::to_string(first + count - 1);
   return text;
@@ -20,153 +27,123 @@ std::string_view verb(Access access) {
   return access == Access::read ? "read of " : "write to ";
 }
 
-bool is_lds(const MemoryRegion& region) {
-  return region.space == MemorySpace::lds;
-}
-
-[[noreturn]] void raise_unwritten(const MemoryRegion& region, std::int64_t element, CallSite site) {
-  raise_fault(is_lds(region) ? FaultKind::lds_unwritten_read : FaultKind::unwritten_read, site,
-              "read of " + describe(region, element, 1) + ", which nobody has written");
-}
-
-[[noreturn]] void raise_race(const MemoryRegion& region, std::int64_t element, Access mine,
-                             std::string_view theirs, Stamp other, CallSite site) {
-  std::string text{verb(mine)};
-  text += describe(region, element, 1) + ", also " + std::string(theirs) + " by ";
-  text += same_item(other, item_stamp) ? "several others" : name_of_item(other);
-  text += " with no barrier between";
-  raise_fault(is_lds(region) ? FaultKind::lds_race : FaultKind::buffer_race, site, text);
-}
-
-std::string hex_of(const std::byte* value, std::uint32_t bytes) {
+template <class T>
+std::string hex_of(T value) {
   constexpr std::string_view kDigits = "0123456789abcdef";
+  unsigned char bytes[sizeof(T)];
+  std::memcpy(bytes, &value, sizeof(value));
   std::string text = "0x";
-  for (std::uint32_t i = bytes; i-- > 0;) {  // little-endian
-    text += kDigits[std::to_integer<unsigned>(value[i]) >> 4];
-    text += kDigits[std::to_integer<unsigned>(value[i]) & 15];
+  for (std::size_t i = sizeof(T); i-- > 0;) {  // little-endian
+    text += kDigits[bytes[i] >> 4];
+    text += kDigits[bytes[i] & 15];
   }
   return text;
 }
 
-// Whether the word belongs to an access that the running work-group's launch (for LDS: the group
-// itself) made.
-bool is_current(const MemoryRegion& region, Stamp word) {
-  return same_epoch(word, item_stamp) && (!is_lds(region) || same_block(word, item_stamp));
+std::string name_of_other(Stamp other) {
+  return same_item(other, item_stamp) ? "several others" : name_of_item(other);
 }
 
-// Whether an element has a value: for LDS, one of this group's.
-bool is_written(const MemoryRegion& region, Stamp writers) {
-  if (!region.starts_unwritten) return true;
-  return is_lds(region) ? is_current(region, writers) : writers != 0;
+[[noreturn, gnu::cold]] void raise_unwritten(const MemoryRegion& region, std::int64_t element,
+                                             CallSite site) {
+  raise_fault(is_lds(region) ? FaultKind::lds_unwritten_read : FaultKind::unwritten_read, site,
+              "read of " + describe(region, element, 1) + ", which nobody has written");
 }
 
-// Adds the running work-item to an element's readers.
-void note_reader(const MemoryRegion& region, std::uint64_t& readers) {
+[[noreturn, gnu::cold]] void raise_race(const MemoryRegion& region, std::int64_t element,
+                                        Access mine, Stamp other, CallSite site) {
+  std::string text{verb(mine)};
+  text += describe(region, element, 1) + ", also ";
+  text += mine == Access::read ? "written by " : "read by ";
+  text += name_of_other(other) + " with no barrier between";
+  raise_fault(is_lds(region) ? FaultKind::lds_race : FaultKind::buffer_race, site, text);
+}
+
+template <class T>
+[[noreturn, gnu::cold]] void raise_write_conflict(const MemoryRegion& region, std::int64_t element,
+                                                  Stamp writers, T before, T value, CallSite site) {
+  std::string text = "write of " + hex_of(value) + " to " + describe(region, element, 1);
+  text += ", where " + name_of_other(writers) + " wrote " + hex_of(before);
+  text += is_lds(region) ? " with no barrier between" : " in this launch";
+  raise_fault(is_lds(region) ? FaultKind::lds_race : FaultKind::write_conflict, site, text);
+}
+
+// LDS belongs to one OS thread. For buffers a reader first notes itself and then looks at the
+// writers, and a writer first takes the element and then looks at the readers, all sequentially
+// consistent: of a reader and a writer that race, at least one sees the other.
+template <MemorySpace kSpace>
+void note_reader(std::uint64_t& readers) {
+  if constexpr (kSpace == MemorySpace::lds) {
+    readers = with_reader<kSpace>(readers, item_stamp);
+    return;
+  }
   const std::atomic_ref<std::uint64_t> word(readers);
   Stamp old = word.load(std::memory_order_relaxed);
   for (;;) {
-    Stamp next = item_stamp;
-    if (is_current(region, old)) {
-      next |= old & kSeveralBlocks;
-      if (!same_block(old, item_stamp)) {
-        next |= kSeveralBlocks;
-      } else if (same_interval(old, item_stamp)) {
-        if (same_item(old, item_stamp) || (old & kSeveralThreads) != 0) return;
-        next |= kSeveralThreads;
-      }
-    }
-    if (word.compare_exchange_weak(old, next)) return;
+    const Stamp next = with_reader<kSpace>(old, item_stamp);
+    if (next == old || word.compare_exchange_weak(old, next)) return;
   }
 }
 
-// A reader first notes itself, then looks at the writers; a writer first takes the element, then
-// looks at the readers. So of a reader and a writer that race at least one sees the other.
+template <MemorySpace kSpace>
 Stamp load_writers(std::uint64_t& writers) {
+  if constexpr (kSpace == MemorySpace::lds) return writers;
   const std::atomic_ref<std::uint64_t> word(writers);
   Stamp value = word.load();
   while ((value & kBusy) != 0) value = word.load();
   return value;
 }
 
-// Takes the element for a write. Returns the old word without kBusy.
-Stamp lock(std::atomic_ref<std::uint64_t> word) {
+// Takes the element for a write; returns the word that was there.
+template <MemorySpace kSpace>
+Stamp lock(std::uint64_t& writers) {
+  if constexpr (kSpace == MemorySpace::lds) return writers;
+  const std::atomic_ref<std::uint64_t> word(writers);
   Stamp old = word.load(std::memory_order_relaxed) & ~kBusy;
-  while (!word.compare_exchange_weak(old, (old & kStampMask) | kBusy)) old &= ~kBusy;
+  while (!word.compare_exchange_weak(old, old | kBusy)) old &= ~kBusy;
   return old;
 }
 
-bool races_with_readers(const MemoryRegion& region, Stamp readers) {
-  if (!is_current(region, readers)) return false;
-  if ((readers & kSeveralBlocks) != 0 || !same_block(readers, item_stamp)) return true;
-  if (!same_interval(readers, item_stamp)) return false;
-  return (readers & kSeveralThreads) != 0 || !same_item(readers, item_stamp);
-}
-
-// Of two writers of a buffer element in one launch the last is a matter of luck, or of barriers
-// that a reader of the kernel must find; for LDS a barrier between them is the normal case.
-bool conflicts_with_writers(const MemoryRegion& region, Stamp writers, bool changes) {
-  if (!is_current(region, writers)) return false;
-  if (is_lds(region) && !same_interval(writers, item_stamp)) return false;
-  if ((writers & kShared) != 0) return changes;
-  return !same_item(writers, item_stamp) && (changes || (writers & kRewritten) != 0);
-}
-
-Stamp writer_word(const MemoryRegion& region, Stamp old, bool changes) {
-  Stamp word = item_stamp | (changes ? kChanged : 0);
-  if (!is_current(region, old) || (is_lds(region) && !same_interval(old, item_stamp))) return word;
-  word |= old & (kShared | kRewritten | kChanged);
-  if (!same_item(old, item_stamp)) {
-    word |= kShared;
-  } else if (changes) {
-    word |= kRewritten;
-  }
-  return word;
-}
-
-[[noreturn]] void raise_write_conflict(const MemoryRegion& region, std::int64_t element,
-                                       Stamp writers, const std::string& before,
-                                       const std::byte* value, CallSite site) {
-  std::string text = "write of " + hex_of(value, region.element_bytes) + " to ";
-  text += describe(region, element, 1) + ", where ";
-  text += same_item(writers, item_stamp) ? "several others" : name_of_item(writers);
-  text += " wrote " + before + (is_lds(region) ? " with no barrier between" : " in this launch");
-  raise_fault(is_lds(region) ? FaultKind::lds_race : FaultKind::write_conflict, site, text);
-}
-
-void store_relaxed(std::byte* place, const std::byte* value, std::uint32_t bytes) {
-  const auto store = [&]<class T>(T bits) {
-    std::memcpy(&bits, value, sizeof(bits));
-    std::atomic_ref<T>(*reinterpret_cast<T*>(place)).store(bits, std::memory_order_relaxed);
-  };
-  switch (bytes) {
-    case 1:
-      return store(std::uint8_t{});
-    case 2:
-      return store(std::uint16_t{});
-    case 4:
-      return store(std::uint32_t{});
-    default:
-      return store(std::uint64_t{});
+template <MemorySpace kSpace>
+void unlock(std::uint64_t& writers, Stamp word) {
+  if constexpr (kSpace == MemorySpace::lds) {
+    writers = word;
+  } else {
+    std::atomic_ref<std::uint64_t>(writers).store(word, std::memory_order_release);
   }
 }
 
-void write_element(const MemoryRegion& region, std::int64_t element, const std::byte* value,
-                   CallSite site) {
-  const std::atomic_ref<std::uint64_t> word(region.writers[element]);
-  std::byte* place = region.base + element * region.element_bytes;
-  const Stamp writers = lock(word);
+template <MemorySpace kSpace, class T>
+void write_element(const MemoryRegion& region, std::int64_t element, T value, CallSite site) {
+  std::uint64_t& word = region.writers[element];
+  const std::atomic_ref<T> place(reinterpret_cast<T*>(region.base)[element]);
+  const Stamp self = item_stamp;
+  const Stamp writers = lock<kSpace>(word);
   const Stamp readers = std::atomic_ref<std::uint64_t>(region.readers[element]).load();
-  const bool changes =
-      !is_written(region, writers) || std::memcmp(place, value, region.element_bytes) != 0;
-  if (conflicts_with_writers(region, writers, changes)) {
-    const std::string before = hex_of(place, region.element_bytes);
-    word.store(writers);
+  const T before = place.load(std::memory_order_relaxed);
+  const bool has_value = !region.starts_unwritten || is_written<kSpace>(writers, self);
+  const bool changes = !has_value || std::memcmp(&before, &value, sizeof(T)) != 0;
+  if (write_collides_with_writers<kSpace>(writers, self, changes)) [[unlikely]] {
+    unlock<kSpace>(word, writers);
     raise_write_conflict(region, element, writers, before, value, site);
   }
-  store_relaxed(place, value, region.element_bytes);
-  word.store(writer_word(region, writers, changes), std::memory_order_release);
-  if (changes && races_with_readers(region, readers)) {
-    raise_race(region, element, Access::write, "read", readers, site);
+  place.store(value, std::memory_order_relaxed);
+  unlock<kSpace>(word, with_writer<kSpace>(writers, self, changes));
+  if (write_collides_with_readers<kSpace>(readers, self, changes)) [[unlikely]] {
+    raise_race(region, element, Access::write, readers, site);
+  }
+}
+
+template <MemorySpace kSpace>
+void read_element(const MemoryRegion& region, std::int64_t element, CallSite site) {
+  const bool races = region.tracking == Tracking::races;
+  if (races) note_reader<kSpace>(region.readers[element]);
+  const Stamp writers = load_writers<kSpace>(region.writers[element]);
+  if (region.starts_unwritten && !is_written<kSpace>(writers, item_stamp)) [[unlikely]] {
+    raise_unwritten(region, element, site);
+  }
+  if (races && read_collides<kSpace>(writers, item_stamp)) [[unlikely]] {
+    raise_race(region, element, Access::read, writers, site);
   }
 }
 
@@ -186,33 +163,48 @@ void raise_out_of_bounds(const MemoryRegion& region, std::int64_t first, std::in
 
 void raise_misaligned(const MemoryRegion& region, std::int64_t first, Access access,
                       CallSite site) {
-  const std::int64_t bytes = 16 / std::int64_t{region.element_bytes};
   std::string text = "16-byte ";
   text += verb(access);
-  text += describe(region, first, bytes) + ", at byte offset " +
-          std::to_string(first * region.element_bytes);
+  text += describe(region, first, 16 / std::int64_t{region.element_bytes});
+  text += ", at byte offset " + std::to_string(first * region.element_bytes);
   raise_fault(FaultKind::misaligned_access, site, text);
 }
 
 void note_read(const MemoryRegion& region, std::int64_t first, std::int64_t count, CallSite site) {
   for (std::int64_t element = first; element < first + count; ++element) {
-    const bool races = region.tracking == Tracking::races;
-    if (races) note_reader(region, region.readers[element]);
-    const Stamp writers = load_writers(region.writers[element]);
-    if (!is_written(region, writers)) raise_unwritten(region, element, site);
-    if (!races || !is_current(region, writers) || (writers & kChanged) == 0) continue;
-    if (ordered_by_barrier(writers, item_stamp) || same_item(writers, item_stamp)) continue;
-    raise_race(region, element, Access::read, "written", writers, site);
+    if (is_lds(region)) {
+      read_element<MemorySpace::lds>(region, element, site);
+    } else {
+      read_element<MemorySpace::buffer>(region, element, site);
+    }
   }
 }
 
+template <class T>
 void tracked_write(const MemoryRegion& region, std::int64_t first, std::int64_t count,
-                   const void* values, CallSite site) {
-  const auto* bytes = static_cast<const std::byte*>(values);
+                   const T* values, CallSite site) {
   for (std::int64_t i = 0; i < count; ++i) {
-    write_element(region, first + i, bytes + i * region.element_bytes, site);
+    if (is_lds(region)) {
+      write_element<MemorySpace::lds>(region, first + i, values[i], site);
+    } else {
+      write_element<MemorySpace::buffer>(region, first + i, values[i], site);
+    }
   }
 }
+
+#define ZERODIFF_TRACKED_WRITE(T)                                                           \
+  template void tracked_write<T>(const MemoryRegion&, std::int64_t, std::int64_t, const T*, \
+                                 CallSite);
+ZERODIFF_TRACKED_WRITE(std::int8_t)
+ZERODIFF_TRACKED_WRITE(std::int16_t)
+ZERODIFF_TRACKED_WRITE(std::int32_t)
+ZERODIFF_TRACKED_WRITE(std::int64_t)
+ZERODIFF_TRACKED_WRITE(std::uint8_t)
+ZERODIFF_TRACKED_WRITE(std::uint16_t)
+ZERODIFF_TRACKED_WRITE(std::uint32_t)
+ZERODIFF_TRACKED_WRITE(std::uint64_t)
+ZERODIFF_TRACKED_WRITE(float)
+ZERODIFF_TRACKED_WRITE(double)
 
 }  // namespace host
 }  // namespace zerodiff::device

@@ -51,8 +51,10 @@ enum class Access : std::uint8_t { read, write };
 void note_read(const MemoryRegion& region, std::int64_t first, std::int64_t count, CallSite site);
 
 // Checks, notes and performs a write of elements inside the bounds of a region that tracks races.
+// T is an integer of any size, float or double.
+template <class T>
 void tracked_write(const MemoryRegion& region, std::int64_t first, std::int64_t count,
-                   const void* values, CallSite site);
+                   const T* values, CallSite site);
 
 }  // namespace host
 }  // namespace zerodiff::device

@@ -11,10 +11,47 @@ namespace zerodiff::device {
 inline namespace host {
 namespace {
 
+constexpr std::uint32_t kNoLane = ~std::uint32_t{0};
+
 // Unwinds a waiting lane after a fault elsewhere in the group.
 struct LaneUnwound {};
+[[noreturn, gnu::cold, gnu::noinline]] void unwind_lane() {
+  throw LaneUnwound{};
+}
 
 }  // namespace
+
+inline void WorkGroup::set_current(std::uint32_t lane) {
+  current_ = lane;
+  threadIdx = positions_[lane];
+  item_stamp = group_stamp_ | lane;
+  states_[lane] = LaneState::running;
+}
+
+// The lane whose turn it is; kNoLane when all have returned. Here the usual case: the next lane of
+// the wave can go on.
+[[gnu::always_inline]] inline std::uint32_t WorkGroup::next_lane() {
+  if (!fault_ && cursor_ < wave_end_) {
+    const std::uint32_t lane = cursor_;
+    if (states_[lane] == LaneState::unstarted || states_[lane] == LaneState::ready) {
+      ++cursor_;
+      --runnable_;
+      return lane;
+    }
+  }
+  return next_lane_of_group();
+}
+
+// The current lane waits; others run until it may go on. (Inline: see FiberPool::switch_to.)
+[[gnu::always_inline]] inline void WorkGroup::suspend() {
+  const std::uint32_t self = current_;
+  contexts_[self] = &fibers_.active();
+  const std::uint32_t next = next_lane();  // there is one: this lane, if no other
+  FiberContext& context = states_[next] == LaneState::unstarted ? fibers_.take() : *contexts_[next];
+  set_current(next);
+  if (next != self) fibers_.switch_to(context);
+  if (fault_) unwind_lane();
+}
 
 WorkGroup::WorkGroup(const ExecutorOptions& options)
     : wave_width_(static_cast<std::uint32_t>(options.wave_width)),
@@ -49,18 +86,13 @@ std::optional<KernelFault> WorkGroup::run(std::uint64_t block) {
   blockIdx = unflatten(block, launch_->grid);
   current_group = this;
   begin_wave(0);
-  set_current(*next_lane());
+  set_current(next_lane());
   fibers_.switch_to(fibers_.take());
   current_group = nullptr;
   return std::exchange(fault_, std::nullopt);
 }
 
-std::uint64_t WorkGroup::exchange32(std::uint64_t bits, int source, CallSite site) {
-  if (source < 0 || source >= static_cast<int>(kShuffleWidth)) {
-    raise_fault(FaultKind::invalid_lane, site,
-                "shuffle from lane " + std::to_string(source) + " of 32");
-  }
-  const std::uint32_t first = current_ - current_ % kShuffleWidth;
+inline std::uint64_t WorkGroup::exchange(std::uint64_t bits, int source, CallSite site) {
   ShuffleGroup& group = shuffle_groups_[current_ / kShuffleWidth];
   const std::uint32_t parity = group.phase % 2;
   group.values[parity][current_ % kShuffleWidth] = bits;
@@ -74,17 +106,26 @@ std::uint64_t WorkGroup::exchange32(std::uint64_t bits, int source, CallSite sit
   if (group.arrived == kShuffleWidth && !group.mixed_sites) {
     group.arrived = 0;
     ++group.phase;
-    set_state(first, kShuffleWidth, LaneState::ready);
+    set_state(current_ / kShuffleWidth * kShuffleWidth, kShuffleWidth, LaneState::ready);
     runnable_ += kShuffleWidth;
   }
   suspend();
   return group.values[parity][static_cast<std::size_t>(source)];
 }
 
-void WorkGroup::barrier(CallSite site) {
+inline void WorkGroup::wait_at_barrier(CallSite site) {
   states_[current_] = LaneState::at_barrier;
   sites_[current_] = site;
   suspend();
+}
+
+std::uint64_t exchange32(std::uint64_t bits, int source, CallSite site) {
+  return current_group->exchange(bits, source, site);
+}
+
+// NOLINTNEXTLINE(bugprone-reserved-identifier): HIP's and CUDA's name
+void __syncthreads(CallSite site) {
+  current_group->wait_at_barrier(site);
 }
 
 // What a fiber does: runs the current lane, then fresh ones for as long as the next lane in turn
@@ -94,11 +135,11 @@ FiberContext* WorkGroup::run_lanes() {
     run_current_lane();
     states_[current_] = LaneState::returned;
     ++returned_;
-    const std::optional<std::uint32_t> next = next_lane();
-    if (!next) return &fibers_.thread_context();
-    const bool fresh = states_[*next] == LaneState::unstarted;
-    set_current(*next);
-    if (!fresh) return contexts_[*next];
+    const std::uint32_t next = next_lane();
+    if (next == kNoLane) return &fibers_.thread_context();
+    const bool fresh = states_[next] == LaneState::unstarted;
+    set_current(next);
+    if (!fresh) return contexts_[next];
   }
 }
 
@@ -116,26 +157,7 @@ void WorkGroup::run_current_lane() {
   }
 }
 
-// The current lane waits; others run until it may go on.
-void WorkGroup::suspend() {
-  const std::uint32_t self = current_;
-  contexts_[self] = &fibers_.active();
-  const std::uint32_t next = *next_lane();  // there is one: this lane, if no other
-  FiberContext& context = states_[next] == LaneState::unstarted ? fibers_.take() : *contexts_[next];
-  set_current(next);
-  if (next != self) fibers_.switch_to(context);
-  if (fault_) throw LaneUnwound{};
-}
-
-void WorkGroup::set_current(std::uint32_t lane) {
-  current_ = lane;
-  threadIdx = positions_[lane];
-  item_stamp = group_stamp_ | lane;
-  states_[lane] = LaneState::running;
-}
-
-// The lane whose turn it is; none when all have returned.
-std::optional<std::uint32_t> WorkGroup::next_lane() {
+std::uint32_t WorkGroup::next_lane_of_group() {
   while (!fault_) {
     if (runnable_ == 0) {
       if (!finish_wave()) break;
@@ -148,10 +170,10 @@ std::optional<std::uint32_t> WorkGroup::next_lane() {
       return lane;
     }
   }
-  return fault_ ? next_to_unwind() : std::nullopt;
+  return fault_ ? next_to_unwind() : kNoLane;
 }
 
-std::optional<std::uint32_t> WorkGroup::next_to_unwind() {
+std::uint32_t WorkGroup::next_to_unwind() const {
   for (std::uint32_t lane = 0; lane < lane_count_; ++lane) {
     const LaneState state = states_[lane];
     if (state == LaneState::ready || state == LaneState::at_shuffle ||
@@ -159,7 +181,7 @@ std::optional<std::uint32_t> WorkGroup::next_to_unwind() {
       return lane;
     }
   }
-  return std::nullopt;
+  return kNoLane;
 }
 
 void WorkGroup::begin_wave(std::uint32_t first) {

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "device/host/call_site.h"
+#include "device/host/collectives.h"
 #include "device/host/fiber.h"
 #include "device/host/host_launch.h"
 #include "device/host/lane_report.h"
@@ -34,11 +35,10 @@ class WorkGroup {
   // Runs block `block` of the grid to its end, or to its first fault; no lane is left behind.
   std::optional<KernelFault> run(std::uint64_t block);
 
-  // Called from lanes, that is, from a kernel (collectives.h). After a fault in another lane they
-  // throw what unwinds the calling one.
-  std::uint64_t exchange32(std::uint64_t bits, int source, CallSite site);
-  void barrier(CallSite site);
-  int lane_in_group32() const { return static_cast<int>(current_ % kShuffleWidth); }
+  // What collectives.h calls from lanes. After a fault in another lane they throw what unwinds the
+  // calling one.
+  friend std::uint64_t exchange32(std::uint64_t bits, int source, CallSite site);
+  friend void __syncthreads(CallSite site);  // NOLINT(bugprone-reserved-identifier)
   int wave_width() const { return static_cast<int>(wave_width_); }
   SharedMemory& shared_memory() { return shared_memory_; }
 
@@ -53,12 +53,15 @@ class WorkGroup {
     std::array<std::array<std::uint64_t, kShuffleWidth>, 2> values{};
   };
 
+  std::uint64_t exchange(std::uint64_t bits, int source, CallSite site);
+  void wait_at_barrier(CallSite site);
   FiberContext* run_lanes();
   void run_current_lane();
   void suspend();
   void set_current(std::uint32_t lane);
-  std::optional<std::uint32_t> next_lane();
-  std::optional<std::uint32_t> next_to_unwind();
+  std::uint32_t next_lane();
+  std::uint32_t next_lane_of_group();
+  std::uint32_t next_to_unwind() const;
   void begin_wave(std::uint32_t first);
   bool finish_wave();
   bool finish_interval();

@@ -9,10 +9,6 @@ namespace zerodiff::device {
 inline namespace ZERODIFF_BACKEND {
 inline namespace ZERODIFF_KERNEL_SET {
 
-// Granules that a thread has under way: few heads leave little else to hide latency behind.
-template <int32_t kHeads>
-inline constexpr int32_t kGranulesAhead = kHeads >= 16 ? 1 : 2;
-
 // Dims 8*part .. 8*part + 7 of a granule of K.
 template <class Row, class Code>
 __device__ __forceinline__ ColumnValues k_values(const Fp8Decoder& decoder,
@@ -23,48 +19,46 @@ __device__ __forceinline__ ColumnValues k_values(const Fp8Decoder& decoder,
   for (int32_t i = 0; i < kColumnsPerThread; ++i) {
     ZERODIFF_UNROLL
     for (int32_t j = 0; j < kInnerStep; ++j) {
-      const Code code = granules.e[i].e[part * kInnerStep + j];
+      const Code code = part_code(granules.e[i], part, j);
       values.e[i][j] = cached_value<Row>(decoder, code, columns.scale[i]);
     }
   }
   return values;
 }
 
+// The next granule is on its way while one is multiplied.
 template <class Row, class Code, int32_t kHeads>
 __device__ __forceinline__ TileSums<kHeads> query_dot_keys(const PagedKv<Code>& kv,
                                                            const KColumns& columns,
-                                                           SharedView<const float> query) {
-  constexpr int32_t kAhead = kGranulesAhead<kHeads>;
-  constexpr int32_t kCount = kHeadElements / kGranule<Code>;
+                                                           SharedView<const float> query,
+                                                           int32_t heads) {
+  constexpr int32_t kParts = kGranuleParts<Code>;
   const Fp8Decoder decoder = make_fp8_decoder(kv.kv_format);
   TileSums<kHeads> sums = zero_sums<kHeads>();
-  Granules<Code> next[kAhead];
-  ZERODIFF_UNROLL
-  for (int32_t a = 0; a < kAhead; ++a) next[a] = load_k(kv, columns, a);
-  for (int32_t g = 0; g < kCount; g += kAhead) {
-    ZERODIFF_UNROLL
-    for (int32_t a = 0; a < kAhead; ++a) {
-      const Granules<Code> granules = next[a];
-      if (g + a + kAhead < kCount) next[a] = load_k(kv, columns, g + a + kAhead);
-      ZERODIFF_UNROLL
-      for (int32_t part = 0; part < kGranule<Code> / kInnerStep; ++part) {
-        add_products(sums, query, (g + a) * kGranule<Code> + part * kInnerStep,
-                     k_values<Row>(decoder, granules, part, columns));
-      }
+  Granules<Code> next = load_k(kv, columns, 0);
+  Granules<Code> granules = next;
+  for (int32_t step = 0; step < kHeadElements / kInnerStep; ++step) {
+    const int32_t part = step % kParts;
+    if (part == 0) {
+      granules = next;
+      const int32_t following = step / kParts + 1;
+      if (following * kGranule<Code> < kHeadElements) next = load_k(kv, columns, following);
     }
+    add_products(sums, query, heads, step * kInnerStep,
+                 k_values<Row>(decoder, granules, part, columns));
   }
   return sums;
 }
 
-// s of every head and position, [kHeads][128]; what stands at dead positions has no meaning.
-// `query` is [kHeads][128], `scale` is C. A barrier must follow.
+// s of every head and position, [kHeads][128]; what stands at dead positions, and in rows past
+// `heads`, has no meaning. `query` is [kHeads][128], `scale` is C. A barrier must follow.
 template <class Row, class Code, int32_t kHeads>
 __device__ __forceinline__ void block_scores(const PagedKv<Code>& kv, const TableBlock& block,
-                                             SharedView<const float> query, float scale,
-                                             SharedView<float> scores) {
+                                             SharedView<const float> query, int32_t heads,
+                                             float scale, SharedView<float> scores) {
   const KColumns columns = k_columns(kv, block);
   TileSums<kHeads> sums = zero_sums<kHeads>();
-  if (columns.any_live) sums = query_dot_keys<Row, Code, kHeads>(kv, columns, query);
+  if (columns.any_live) sums = query_dot_keys<Row, Code, kHeads>(kv, columns, query, heads);
   ZERODIFF_UNROLL
   for (int32_t head = 0; head < kHeads; ++head) {
     ZERODIFF_UNROLL
@@ -121,7 +115,7 @@ __device__ __forceinline__ void stage_weights(const uint16_t (&p)[4], int32_t he
   store16(weights, head * kHeadElements + lane * 4, decoded);
 }
 
-// Tokens first .. first + 7 of V, 8*part .. of their granule.
+// Tokens first .. first + 7 of V, which are part `part` of their granule.
 template <class Row, class Code>
 __device__ __forceinline__ ColumnValues v_values(const Fp8Decoder& decoder,
                                                  const Granules<Code>& granules, int32_t part,
@@ -131,6 +125,7 @@ __device__ __forceinline__ ColumnValues v_values(const Fp8Decoder& decoder,
     ZERODIFF_UNROLL
     for (int32_t j = 0; j < kInnerStep; j += 4) {
       const Vec16<float> quad = load16(v_scales, first + j);
+      ZERODIFF_UNROLL
       for (int32_t i = 0; i < 4; ++i) scales[j + i] = quad.e[i];
     }
   }
@@ -139,45 +134,37 @@ __device__ __forceinline__ ColumnValues v_values(const Fp8Decoder& decoder,
   for (int32_t i = 0; i < kColumnsPerThread; ++i) {
     ZERODIFF_UNROLL
     for (int32_t j = 0; j < kInnerStep; ++j) {
-      const Code code = granules.e[i].e[part * kInnerStep + j];
+      const Code code = part_code(granules.e[i], part, j);
       values.e[i][j] = cached_value<Row>(decoder, code, scales[j]);
     }
   }
   return values;
 }
 
-// o of every head, in the thread's dims. `weights` is [kHeads][128], `v_scales` [128].
+// o of the first `heads` heads, in the thread's dims. `weights` is [kHeads][128], `v_scales` [128].
 template <class Row, class Code, int32_t kHeads>
 __device__ __forceinline__ TileSums<kHeads> weighted_values(const PagedKv<Code>& kv,
-                                                            const TableBlock& block,
+                                                            const TableBlock& block, int32_t heads,
                                                             SharedView<const float> weights,
                                                             SharedView<const float> v_scales) {
-  constexpr int32_t kAhead = kGranulesAhead<kHeads>;
-  const int32_t count = (block.tokens + kGranule<Code> - 1) / kGranule<Code>;
+  constexpr int32_t kParts = kGranuleParts<Code>;
   const Fp8Decoder decoder = make_fp8_decoder(kv.kv_format);
   TileSums<kHeads> sums = zero_sums<kHeads>();
-  Granules<Code> next[kAhead] = {};
-  ZERODIFF_UNROLL
-  for (int32_t a = 0; a < kAhead; ++a) {
-    if (a < count) next[a] = load_v(kv, block, a);
-  }
-  for (int32_t g = 0; g < count; g += kAhead) {
-    ZERODIFF_UNROLL
-    for (int32_t a = 0; a < kAhead; ++a) {
-      const Granules<Code> granules = next[a];
-      if (g + a + kAhead < count) next[a] = load_v(kv, block, g + a + kAhead);
-      ZERODIFF_UNROLL
-      for (int32_t part = 0; part < kGranule<Code> / kInnerStep; ++part) {
-        const int32_t first = (g + a) * kGranule<Code> + part * kInnerStep;
-        const int32_t live = block.tokens - first;
-        if (live <= 0) continue;
-        const ColumnValues values = v_values<Row>(decoder, granules, part, v_scales, first);
-        if (live >= kInnerStep) {
-          add_products(sums, weights, first, values);
-        } else {
-          add_first_products(sums, weights, first, values, live);
-        }
-      }
+  Granules<Code> next = load_v(kv, block, 0);
+  Granules<Code> granules = next;
+  for (int32_t first = 0; first < block.tokens; first += kInnerStep) {
+    const int32_t part = first / kInnerStep % kParts;
+    if (part == 0) {
+      granules = next;
+      const int32_t following = first / kGranule<Code> + 1;
+      if (following * kGranule<Code> < block.tokens) next = load_v(kv, block, following);
+    }
+    const ColumnValues values = v_values<Row>(decoder, granules, part, v_scales, first);
+    const int32_t live = block.tokens - first;
+    if (live >= kInnerStep) {
+      add_products(sums, weights, heads, first, values);
+    } else {
+      add_first_products(sums, weights, heads, first, values, live);
     }
   }
   return sums;

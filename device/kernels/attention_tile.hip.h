@@ -9,9 +9,7 @@
 #pragma once
 
 #include "device/kernels/attention_contract.h"
-#include "device/kernels/contract.h"
-#include "device/kernels/plant.hip.h"
-#include "device/platform/platform.hip.h"
+#include "device/kernels/head_lanes.hip.h"
 
 namespace zerodiff::device {
 inline namespace ZERODIFF_BACKEND {
@@ -35,6 +33,26 @@ struct ColumnValues {
   float e[kColumnsPerThread][kInnerStep];
 };
 
+// One granule of 16 bytes for each column of the calling thread.
+template <class Code>
+struct Granules {
+  Vec16<Code> e[kColumnsPerThread];
+};
+
+// Granules come in parts of 8 elements. Code j of part `part`; the loop over parts may stay a loop,
+// since nothing here is indexed by it.
+template <class Code>
+inline constexpr int32_t kGranuleParts = 16 / sizeof(Code) / kInnerStep;
+
+__device__ __forceinline__ uint16_t part_code(const Vec16<uint16_t>& granule, int32_t /*part*/,
+                                              int32_t j) {
+  return granule.e[j];
+}
+__device__ __forceinline__ uint8_t part_code(const Vec16<uint8_t>& granule, int32_t part,
+                                             int32_t j) {
+  return part == 0 ? granule.e[j] : granule.e[j + kInnerStep];
+}
+
 template <int32_t kRows>
 __device__ __forceinline__ TileSums<kRows> zero_sums() {
   TileSums<kRows> sums;
@@ -46,13 +64,18 @@ __device__ __forceinline__ TileSums<kRows> zero_sums() {
   return sums;
 }
 
-// Goes on with the sums of every row and column over inner indices k .. k + 7. `rows` is
-// [kRows][128].
+// A tile need not be full: rows past `live_rows` may be left out, a quarter of the tile at a time.
+template <int32_t kRows>
+inline constexpr int32_t kRowStep = kRows / 4;
+
+// Goes on with the sums of rows and columns over inner indices k .. k + 7. `rows` is [kRows][128].
 template <int32_t kRows>
 __device__ __forceinline__ void add_products(TileSums<kRows>& sums, SharedView<const float> rows,
-                                             int32_t k, const ColumnValues& columns) {
+                                             int32_t live_rows, int32_t k,
+                                             const ColumnValues& columns) {
   ZERODIFF_UNROLL
   for (int32_t row = 0; row < kRows; ++row) {
+    if (row % kRowStep<kRows> == 0 && row >= live_rows) return;
     ZERODIFF_UNROLL
     for (int32_t quad = 0; quad < kInnerStep; quad += 4) {
       const Vec16<float> factors = load16(rows, row * kHeadElements + k + quad);
@@ -71,13 +94,15 @@ __device__ __forceinline__ void add_products(TileSums<kRows>& sums, SharedView<c
 // turns a sum of -0 into +0.
 template <int32_t kRows>
 __device__ __forceinline__ void add_first_products(TileSums<kRows>& sums,
-                                                   SharedView<const float> rows, int32_t k,
-                                                   const ColumnValues& columns, int32_t count) {
+                                                   SharedView<const float> rows, int32_t live_rows,
+                                                   int32_t k, const ColumnValues& columns,
+                                                   int32_t count) {
   ZERODIFF_UNROLL
-  for (int32_t j = 0; j < kInnerStep; ++j) {
-    if (j >= count) continue;
+  for (int32_t row = 0; row < kRows; ++row) {
+    if (row % kRowStep<kRows> == 0 && row >= live_rows) return;
     ZERODIFF_UNROLL
-    for (int32_t row = 0; row < kRows; ++row) {
+    for (int32_t j = 0; j < kInnerStep; ++j) {
+      if (j >= count) continue;
       const float factor = rows[row * kHeadElements + k + j];
       ZERODIFF_UNROLL
       for (int32_t i = 0; i < kColumnsPerThread; ++i) {

@@ -12,7 +12,7 @@ inline constexpr std::int32_t kPageTokens = 16;        // P: tokens of a page
 inline constexpr std::int32_t kRowsPerBlock = 16;      // packed rows a work-group handles
 inline constexpr std::int32_t kThreadsPerBlock = 256;  // 16 lanes a row
 
-// Values of the `kv_format` and `index_format` arguments.
+// Values of the `kv_format` and `index_format` arguments; the odd ones are the fnuz formats.
 inline constexpr std::int32_t kE4m3fn = 0;
 inline constexpr std::int32_t kE4m3fnuz = 1;
 inline constexpr std::int32_t kE5m2 = 2;

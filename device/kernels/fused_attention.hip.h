@@ -40,10 +40,11 @@ __device__ __forceinline__ int64_t pack_weights(const uint16_t (&p)[4]) {
 
 // Softmax of a block, two heads at a time for each group of 32 lanes. A barrier must follow.
 template <class Row, int32_t kHeads>
-__device__ __forceinline__ void keep_weights(SharedView<const float> scores, int32_t tokens,
-                                             const FusedAttentionScratch& scratch, int64_t block) {
+__device__ __forceinline__ void keep_weights(SharedView<const float> scores, int32_t heads,
+                                             int32_t tokens, const FusedAttentionScratch& scratch,
+                                             int64_t block) {
   const int32_t thread = static_cast<int32_t>(threadIdx.x);
-  for (int32_t pair = thread / 32; pair < kHeads / 2; pair += kTileThreads / 32) {
+  for (int32_t pair = thread / 32; 2 * pair < heads; pair += kTileThreads / 32) {
     Vec16<int64_t> words;
     ZERODIFF_UNROLL
     for (int32_t i = 0; i < 2; ++i) {
@@ -61,9 +62,9 @@ __device__ __forceinline__ void keep_weights(SharedView<const float> scores, int
 // The weights of a block, back where weighted_values() reads them. A barrier must follow.
 template <class Row, int32_t kHeads>
 __device__ __forceinline__ void recall_weights(const FusedAttentionScratch& scratch, int64_t block,
-                                               SharedView<float> weights) {
+                                               int32_t heads, SharedView<float> weights) {
   const int32_t thread = static_cast<int32_t>(threadIdx.x);
-  for (int32_t pair = thread / 32; pair < kHeads / 2; pair += kTileThreads / 32) {
+  for (int32_t pair = thread / 32; 2 * pair < heads; pair += kTileThreads / 32) {
     const Vec16<int64_t> words = load16(scratch.weights, weight_words<kHeads>(block, pair));
     ZERODIFF_UNROLL
     for (int32_t i = 0; i < 2; ++i) {
@@ -83,13 +84,13 @@ struct MergeState {
 
 template <int32_t kHeads>
 __device__ __forceinline__ MergeState begin_merge(const FusedAttentionScratch& scratch,
-                                                  int32_t topk, int32_t blocks) {
+                                                  int32_t topk, const AttentionRow& row) {
   const int32_t head = static_cast<int32_t>(threadIdx.x);
   MergeState state;
   state.max = -INFINITY;
   state.sum = 0.0F;
-  if (head >= kHeads) return state;
-  for (int32_t n = 0; n < blocks; ++n) {
+  if (head >= row.heads) return state;
+  for (int32_t n = 0; n < row.blocks; ++n) {
     const float block_max = scratch.max[scratch_block<kHeads>(topk, n) + head];
     state.max = fmaxf(state.max, block_max);
   }
@@ -97,12 +98,11 @@ __device__ __forceinline__ MergeState begin_merge(const FusedAttentionScratch& s
 }
 
 // w of the block for every head. A barrier must follow.
-template <int32_t kHeads>
 __device__ __forceinline__ void merge_block_sums(const FusedAttentionScratch& scratch,
-                                                 int64_t block, SharedView<float> factors,
-                                                 MergeState& state) {
+                                                 int64_t block, int32_t heads,
+                                                 SharedView<float> factors, MergeState& state) {
   const int32_t head = static_cast<int32_t>(threadIdx.x);
-  if (head >= kHeads) return;
+  if (head >= heads) return;
   const float block_max = scratch.max[block + head];
   const float block_sum = scratch.sum[block + head];
   const float weight = contract_exp2(block_max - state.max);
@@ -111,11 +111,12 @@ __device__ __forceinline__ void merge_block_sums(const FusedAttentionScratch& sc
 }
 
 template <int32_t kHeads>
-__device__ __forceinline__ void merge_block_values(const TileSums<kHeads>& block,
+__device__ __forceinline__ void merge_block_values(const TileSums<kHeads>& block, int32_t heads,
                                                    SharedView<const float> factors,
                                                    TileSums<kHeads>& out) {
   ZERODIFF_UNROLL
   for (int32_t head = 0; head < kHeads; ++head) {
+    if (head >= heads) continue;
     const float weight = factors[head];
     ZERODIFF_UNROLL
     for (int32_t i = 0; i < kColumnsPerThread; ++i) {
@@ -157,9 +158,9 @@ __device__ __forceinline__ void weigh_row(const AttentionArguments<Code>& args,
   __syncthreads();
   for (int32_t n = 0; n < row.blocks; ++n) {
     const TableBlock block = table_block(args, row, n);
-    block_scores<Row, Code, kHeads>(args.kv, block, tile.query, args.scale, tile.scores);
+    block_scores<Row, Code, kHeads>(args.kv, block, tile.query, row.heads, args.scale, tile.scores);
     __syncthreads();
-    keep_weights<Row, kHeads>(tile.scores, block.tokens, scratch,
+    keep_weights<Row, kHeads>(tile.scores, row.heads, block.tokens, scratch,
                               scratch_block<kHeads>(args.topk, n));
     __syncthreads();
   }
@@ -170,22 +171,22 @@ __device__ __forceinline__ void sum_row(const AttentionArguments<Code>& args,
                                         const AttentionRow& row, const FusedAttentionTile& tile,
                                         const FusedAttentionScratch& scratch,
                                         View<uint16_t> attn_output) {
-  MergeState state = begin_merge<kHeads>(scratch, args.topk, row.blocks);
+  MergeState state = begin_merge<kHeads>(scratch, args.topk, row);
   TileSums<kHeads> out = zero_sums<kHeads>();
   for (int32_t n = 0; n < row.blocks; ++n) {
     const TableBlock block = table_block(args, row, n);
     const int64_t place = scratch_block<kHeads>(args.topk, n);
-    merge_block_sums<kHeads>(scratch, place, tile.factors, state);
-    recall_weights<Row, kHeads>(scratch, place, tile.scores);
+    merge_block_sums(scratch, place, row.heads, tile.factors, state);
+    recall_weights<Row, kHeads>(scratch, place, row.heads, tile.scores);
     stage_v_scales(args.kv, block, tile.v_scales);
     __syncthreads();
     const TileSums<kHeads> sums =
-        weighted_values<Row, Code, kHeads>(args.kv, block, tile.scores, tile.v_scales);
-    merge_block_values(sums, tile.factors, out);
+        weighted_values<Row, Code, kHeads>(args.kv, block, row.heads, tile.scores, tile.v_scales);
+    merge_block_values(sums, row.heads, tile.factors, out);
     __syncthreads();
   }
   const int32_t thread = static_cast<int32_t>(threadIdx.x);
-  if (thread < kHeads) tile.factors[thread] = state.sum;
+  if (thread < row.heads) tile.factors[thread] = state.sum;
   __syncthreads();
   store_output<Row>(out, row, tile.factors, attn_output);
 }

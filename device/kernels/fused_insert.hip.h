@@ -38,106 +38,104 @@ struct FusedInsertArguments {
   uint32_t switches;
 };
 
-// What all heads of a lane's row share.
-struct InsertState {
-  RowState row;
-  RopeFactors rope;
-  int64_t kv_slot;     // negative: not stored
-  int64_t index_slot;  // negative: not stored
-};
+// Where the row's K and V go, or its index K: negative if they are not stored. Looked up when they
+// are needed, not before: the loop over the q heads has no registers to spare.
+template <class KvCode, class IndexCode>
+__device__ __forceinline__ int64_t kv_target(const FusedInsertArguments<KvCode, IndexCode>& args,
+                                             const RowState& row) {
+  const RowState mapped = ZERODIFF_PLANT(slot_duplicate_race, row, planted::even_row(row));
+  const int64_t slot = stored_slot(load_or(args.slot_mapping, mapped, -1), row.row,
+                                   load_or(args.positions, row, -1), args.num_tokens[0]);
+  return kv_slot(slot, args.switches);
+}
 
-template <class Row, class KvCode, class IndexCode>
-__device__ __forceinline__ InsertState
-insert_state(const FusedInsertArguments<KvCode, IndexCode>& args, const RowState& row) {
-  InsertState state;
-  state.row = row;
-  const int64_t position = load_or(args.positions, state.row, -1);
-  const int32_t num_tokens = args.num_tokens[0];
-  const int64_t mapped = load_or(args.slot_mapping, state.row, -1);
-  state.kv_slot = kv_slot(stored_slot(mapped, state.row.row, position, num_tokens), args.switches);
-  state.index_slot = -1;
-  if ((args.switches & kSkipIndexBranch) == 0) {
-    state.index_slot = stored_slot(load_or(args.index_slot_mapping, state.row, -1), state.row.row,
-                                   position, num_tokens);
-  }
-  state.rope = load_rope_factors<Row>(args.rope, position, state.row.lane);
-  return state;
+template <class KvCode, class IndexCode>
+__device__ __forceinline__ int64_t index_target(const FusedInsertArguments<KvCode, IndexCode>& args,
+                                                const RowState& row) {
+  const View<const int64_t> mapping =
+      ZERODIFF_PLANT(index_slot_map_swapped, args.index_slot_mapping, args.slot_mapping);
+  const int64_t slot = stored_slot(load_or(mapping, row, -1), row.row,
+                                   load_or(args.positions, row, -1), args.num_tokens[0]);
+  return ZERODIFF_PLANT(index_cache_not_written, slot, int64_t{-1});
 }
 
 template <class Row, class KvCode, class IndexCode>
 __device__ __forceinline__ void insert_q(const FusedInsertArguments<KvCode, IndexCode>& args,
-                                         const PackedRow& layout, const InsertState& state,
-                                         HeadReader& reader) {
-  const View<uint16_t> q = args.q + state.row.row * args.num_heads * kHeadElements;
-  norm_rope_heads<Row>(reader, intersect(reader.heads, 0, layout.first_k), args.weights.q, args.eps,
-                       state.rope, [&](int32_t head, const HeadSlice& z) {
-                         store_contiguous(q + head * kHeadElements, encode_slice<Row>(z),
-                                          state.row.lane, state.row.present);
-                       });
+                                         const PackedRow& layout, HeadReader& reader,
+                                         const RopeFactors& rope) {
+  const HeadRange heads = intersect(reader.heads, 0, layout.first_k);
+  HeadWriter<uint16_t> q = write_heads<uint16_t>(args.q, reader.state, args.num_heads, heads.first);
+  norm_rope_heads<Row>(
+      reader, heads, args.weights.q, args.eps, rope, [&](int32_t, const HeadSlice& z) {
+        const CodeSlice<uint16_t> codes = encode_slice<Row>(z);
+        q.put(ZERODIFF_PLANT(rope_qk_cross, codes, planted::crossed(codes, args, layout, reader)));
+      });
 }
 
 template <class Row, class KvCode, class IndexCode>
 __device__ __forceinline__ void insert_k(const FusedInsertArguments<KvCode, IndexCode>& args,
-                                         const PackedRow& layout, const InsertState& state,
-                                         HeadReader& reader) {
+                                         const PackedRow& layout, HeadReader& reader,
+                                         const RopeFactors& rope, int64_t slot) {
   const Fp8Encoder encoder = make_fp8_encoder(args.kv_format, args.switches);
-  norm_rope_heads<Row>(reader, intersect(reader.heads, layout.first_k, layout.first_v),
-                       args.weights.k, args.eps, state.rope, [&](int32_t head, const HeadSlice& z) {
-                         const bool stored = state.kv_slot >= 0;
-                         const int32_t kv_head = head - layout.first_k;
-                         CodeSlice<KvCode> codes = {};
-                         int64_t start = 0;
-                         if (stored) {
-                           codes = k_codes<Row, KvCode>(z, {args.k_scale, kv_head, state.kv_slot},
-                                                        encoder, args.switches);
-                           start = k_head_start<KvCode>(state.kv_slot, kv_head, args.num_kv_heads);
-                         }
-                         store_slice(args.k_cache + start, kKGranuleStride<KvCode>, codes,
-                                     state.row.lane, stored);
-                       });
+  norm_rope_heads<Row>(
+      reader, intersect(reader.heads, layout.first_k, layout.first_v),
+      ZERODIFF_PLANT(norm_wrong_weight, args.weights.k, args.weights.q), args.eps,
+      ZERODIFF_PLANT(rope_writeback_missing, rope, planted::unrotated(rope)),
+      [&](int32_t head, const HeadSlice& z) {
+        const int32_t kv_head = head - layout.first_k;
+        const bool stored = ZERODIFF_PLANT(slot_neg_oob, slot >= 0, reader.state.present);
+        CodeSlice<KvCode> codes = {};
+        if (stored) {
+          codes = k_codes<Row, KvCode>(z, {args.k_scale, kv_head, slot}, encoder, args.switches);
+        }
+        store_k(args.k_cache, slot, kv_head, args.num_kv_heads, codes, reader.state.lane, stored);
+      });
 }
 
+// All threads of the work-group must call.
 template <class Row, class KvCode, class IndexCode>
 __device__ __forceinline__ void insert_v(const FusedInsertArguments<KvCode, IndexCode>& args,
-                                         const PackedRow& layout, const InsertState& state,
-                                         HeadReader& reader, const ValueTile<KvCode>& tile) {
+                                         const PackedRow& layout, HeadReader& reader,
+                                         const ValueTile<KvCode>& tile, int64_t slot) {
   const HeadRange heads = intersect(reader.heads, layout.first_v, layout.first_index_q);
   if (heads.first >= heads.last) return;
-  const TileShare share = share_tile(tile, state.row.lane, state.kv_slot);
+  const HeadLane lane = reader.state.lane;
+  const TileShare share = share_tile(tile, lane, slot);
   const Fp8Encoder encoder = make_fp8_encoder(args.kv_format, args.switches);
   for (int32_t head = heads.first; head < heads.last; ++head) {
     const CodeSlice<uint16_t> v = reader.take(head);
     const int32_t kv_head = head - layout.first_v;
     CodeSlice<KvCode> codes = {};
-    if (state.kv_slot >= 0) {
-      codes =
-          v_codes<Row, KvCode>(v, {args.v_scale, kv_head, state.kv_slot}, encoder, args.switches);
+    if (slot >= 0) {
+      codes = v_codes<Row, KvCode>(v, {args.v_scale, kv_head, slot}, encoder, args.switches);
     }
-    store_values(tile, share, codes, state.row.lane, args.v_cache, kv_head, args.num_kv_heads);
+    store_values(tile, share, codes, lane, args.v_cache, kv_head, args.num_kv_heads);
   }
 }
 
 template <class Row, class KvCode, class IndexCode>
 __device__ __forceinline__ void insert_index(const FusedInsertArguments<KvCode, IndexCode>& args,
-                                             const PackedRow& layout, const InsertState& state,
-                                             HeadReader& reader) {
+                                             const PackedRow& layout, HeadReader& reader,
+                                             const RopeFactors& rope) {
+  const HeadRange q_heads = intersect(reader.heads, layout.first_index_q, layout.index_k);
+  const HeadRange k_heads = intersect(reader.heads, layout.index_k, layout.index_k + 1);
   const Fp8Encoder encoder = make_fp8_encoder(args.index_format, 0);
-  const View<IndexCode> index_q =
-      args.index_q + state.row.row * args.num_index_heads * kHeadElements;
-  norm_rope_heads<Row>(reader, intersect(reader.heads, layout.first_index_q, layout.index_k),
-                       args.weights.index_q, args.eps, state.rope,
-                       [&](int32_t head, const HeadSlice& z) {
-                         store_contiguous(index_q + (head - layout.first_index_q) * kHeadElements,
-                                          index_q_codes<Row, IndexCode>(z, encoder, args.switches),
-                                          state.row.lane, state.row.present);
-                       });
-  norm_rope_heads<Row>(reader, intersect(reader.heads, layout.index_k, layout.index_k + 1),
-                       args.weights.index_k, args.eps, state.rope,
+  HeadWriter<IndexCode> index_q = write_heads<IndexCode>(
+      args.index_q, reader.state, args.num_index_heads, q_heads.first - layout.first_index_q);
+  norm_rope_heads<Row>(reader, q_heads, args.weights.index_q, args.eps, rope,
                        [&](int32_t, const HeadSlice& z) {
-                         store_contiguous(args.index_cache + index_row_start(state.index_slot),
-                                          index_k_codes<Row, IndexCode>(z, encoder, args.switches),
-                                          state.row.lane, state.index_slot >= 0);
+                         index_q.put(index_q_codes<Row, IndexCode>(z, encoder, args.switches));
                        });
+  norm_rope_heads<Row>(
+      reader, k_heads, args.weights.index_k, args.eps, rope, [&](int32_t, const HeadSlice& normed) {
+        const HeadSlice z = ZERODIFF_PLANT(
+            index_k_unnormed, normed,
+            decode_slice<Row>(planted::packed_slice(args, layout, layout.index_k, reader)));
+        const int64_t slot = index_target(args, reader.state);
+        const HeadLane lane = reader.state.lane;
+        store_slice(args.index_cache + (index_row_start(slot) + lane_element(lane)),
+                    index_k_codes<Row, IndexCode>(z, encoder, args.switches), lane, slot >= 0);
+      });
 }
 
 template <class Row, class KvCode, class IndexCode>
@@ -148,16 +146,22 @@ __device__ __forceinline__ void fused_insert(const FusedInsertArguments<KvCode, 
   const bool skips_index = (args.switches & kSkipIndexBranch) != 0;
   const HeadRange heads = head_range(skips_index ? layout.first_index_q : layout.index_k + 1);
   if (heads.first >= heads.last) return;
-  HeadReader reader = read_heads(args.packed, layout, row_state(args.num_rows), heads, {-1, -1});
-  const InsertState state = insert_state<Row>(args, reader.state);
-  insert_q<Row>(args, layout, state, reader);
-  insert_k<Row>(args, layout, state, reader);
-  insert_v<Row>(args, layout, state, reader, {tile_rows, tile_slots});
-  insert_index<Row>(args, layout, state, reader);
+  const RowState row = row_state(args.num_rows);
+  HeadReader reader = read_heads(args.packed, layout, row, heads, {-1, -1});
+  const RopeFactors rope =
+      load_rope_factors<Row>(args.rope, load_or(args.positions, row, -1), row.lane);
+  insert_q<Row>(args, layout, reader, rope);
+  if (heads.last > layout.first_k && heads.first < layout.first_index_q) {
+    const int64_t slot = kv_target(args, row);
+    insert_k<Row>(args, layout, reader, rope, slot);
+    insert_v<Row>(args, layout, reader, {tile_rows, tile_slots},
+                  ZERODIFF_PLANT(kv_plane_offset, slot, slot - kBlockTokens));
+  }
+  insert_index<Row>(args, layout, reader, rope);
 }
 
 #define ZERODIFF_FUSED_INSERT(name, Row, KvCode, IndexCode)                                \
-  ZERODIFF_KERNEL_BOUNDS(name, 256)                                                        \
+  ZERODIFF_KERNEL_RESIDENT(name, 256, 4)                                                   \
   (View<const uint16_t> packed, View<const uint16_t> q_norm_weight,                        \
    View<const uint16_t> k_norm_weight, View<const uint16_t> index_q_norm_weight,           \
    View<const uint16_t> index_k_norm_weight, View<const uint16_t> cos_sin_cache,           \

@@ -56,14 +56,15 @@ __device__ __forceinline__ void fused_topk_row(const IndexTopkArguments& args,
                                                const TableRows& rows,
                                                View<const int32_t> query_start_loc,
                                                int32_t num_requests, SharedView<int64_t> places) {
-  const int64_t token = blockIdx.x;
-  const int32_t head = static_cast<int32_t>(blockIdx.y);
+  const int64_t token = blockIdx.x / rows.num_kv_heads;
+  if (token >= args.num_tokens[0]) return;
+  const int32_t head = static_cast<int32_t>(blockIdx.x % rows.num_kv_heads);
   const int64_t head_row = int64_t{head} * args.num_rows + token;
   const int64_t position = args.positions[token];
   const TopkRow row = topk_row(args, head_row, position);
   const int32_t count = selected_count(row, args.topk);
   const int64_t first = head_row * args.topk;
-  GrowingRow grown = {token * rows.num_kv_heads + head, 0, head, row.visible - 1, 0, false};
+  GrowingRow grown = {static_cast<int64_t>(blockIdx.x), 0, head, row.visible - 1, 0, false};
   if (count > 0) {
     grown.first_entry =
         int64_t{token_request(query_start_loc, num_requests, token)} * rows.num_columns;
@@ -78,8 +79,7 @@ __device__ __forceinline__ void fused_topk_row(const IndexTopkArguments& args,
   finish_row(rows, grown, position);
 }
 
-// One work-group a row: the x axis counts tokens, the y axis kv heads. docs/kernels.md describes
-// every argument.
+// One work-group a row, kv heads fastest. docs/kernels.md describes every argument.
 ZERODIFF_KERNEL_BOUNDS(fused_topk, 128)
 (View<const float> index_score, View<const int32_t> block_table,
  View<const int32_t> query_start_loc, View<const int64_t> positions, View<const int32_t> num_tokens,
@@ -87,8 +87,6 @@ ZERODIFF_KERNEL_BOUNDS(fused_topk, 128)
  int32_t num_requests, int32_t num_columns, int32_t num_kv_heads, int32_t topk, int32_t init_blocks,
  int32_t local_blocks, uint32_t switches) {
   ZERODIFF_SHARED(int64_t, places, kTopkPlaces);
-  const int32_t scheduled = num_tokens[0];
-  if (static_cast<int64_t>(blockIdx.x) >= scheduled) return;
   fused_topk_row({index_score, positions, num_tokens, topk_index, num_rows, num_columns, topk,
                   init_blocks, local_blocks},
                  {block_table, table, context_lens, num_columns, num_kv_heads, topk, switches},

@@ -37,9 +37,10 @@ struct HeadSlice {
   float e[kLaneElements];
 };
 
-// The same as codes of a 16-bit or 8-bit type, packed: the first element lies lowest.
+// The same as codes of a 16-bit or 8-bit type, packed: the first element lies lowest. Aligned like
+// the access that moves it, or compilers would split that.
 template <class Code>
-struct CodeSlice {
+struct alignas(kLaneElements * sizeof(Code)) CodeSlice {
   uint32_t words[kLaneElements * sizeof(Code) / sizeof(uint32_t)];
 };
 
@@ -47,11 +48,20 @@ struct CodeSlice {
 template <class Code>
 inline constexpr int32_t kGranule = 16 / sizeof(Code);
 
-// This lane's elements of a head, `head` being its element 0; zeros unless `present`.
-__device__ __forceinline__ CodeSlice<uint16_t> load_slice(View<const uint16_t> head, HeadLane lane,
+// The first of this lane's elements, and the granule of 16 bytes that they lie in.
+__device__ __forceinline__ int32_t lane_element(HeadLane lane) {
+  return lane.lane * kLaneElements;
+}
+template <class Code>
+__device__ __forceinline__ int32_t lane_granule(HeadLane lane) {
+  return lane_element(lane) / kGranule<Code>;
+}
+
+// This lane's elements, which begin at `place`; zeros unless `present`.
+__device__ __forceinline__ CodeSlice<uint16_t> load_slice(View<const uint16_t> place,
                                                           bool present) {
   if (!present) return {};
-  return bits_as<CodeSlice<uint16_t>>(load16(head, lane.lane * kLaneElements));
+  return bits_as<CodeSlice<uint16_t>>(load16(place, 0));
 }
 
 template <class Row>
@@ -79,34 +89,24 @@ __device__ __forceinline__ HeadSlice round_slice(const HeadSlice& slice) {
   return decode_slice<Row>(encode_slice<Row>(slice));
 }
 
-// Stores a head as granules of 16 bytes that lie `granule_stride` elements apart. All lanes of the
-// group must call; only `stored` heads are written.
+// Stores this lane's elements, whose granule begins at `place`. All lanes of the group must call;
+// only `stored` heads are written.
 template <class Out>
-__device__ __forceinline__ void store_slice(Out head, int64_t granule_stride,
-                                            const CodeSlice<uint16_t>& codes, HeadLane lane,
+__device__ __forceinline__ void store_slice(Out place, const CodeSlice<uint16_t>& codes, HeadLane,
                                             bool stored) {
-  if (!stored) return;
-  store16(head, lane.lane * granule_stride, bits_as<Vec16<uint16_t>>(codes));
+  if (stored) store16(place, 0, bits_as<Vec16<uint16_t>>(codes));
 }
 
 // Two lanes hold the 16 codes of a granule; the even one collects and stores them.
 template <class Out>
-__device__ __forceinline__ void store_slice(Out head, int64_t granule_stride,
-                                            const CodeSlice<uint8_t>& codes, HeadLane lane,
-                                            bool stored) {
-  struct Granule {
+__device__ __forceinline__ void store_slice(Out place, const CodeSlice<uint8_t>& codes,
+                                            HeadLane lane, bool stored) {
+  struct alignas(16) Granule {
     uint32_t words[4];
   };
   const Granule granule = {{codes.words[0], codes.words[1], shfl_xor32(codes.words[0], 1),
                             shfl_xor32(codes.words[1], 1)}};
-  if (!stored || lane.lane % 2 != 0) return;
-  store16(head, lane.lane / 2 * granule_stride, bits_as<Vec16<uint8_t>>(granule));
-}
-
-template <class Out, class Code>
-__device__ __forceinline__ void store_contiguous(Out head, const CodeSlice<Code>& codes,
-                                                 HeadLane lane, bool stored) {
-  store_slice(head, kGranule<Code>, codes, lane, stored);
+  if (stored && lane.lane % 2 == 0) store16(place, 0, bits_as<Vec16<uint8_t>>(granule));
 }
 
 }  // namespace ZERODIFF_KERNEL_SET

@@ -48,11 +48,12 @@ __device__ __forceinline__ void index_cache_insert(const IndexCacheInsertArgumen
   const int64_t slot = stored_slot(load_or(args.index_slot_mapping, state, -1), state.row,
                                    load_or(args.positions, state, -1), args.num_tokens[0]);
   state.present = slot >= 0;
-  const View<const uint16_t> row = args.packed + state.row * layout.pitch;
+  const View<const uint16_t> row =
+      args.packed + (state.row * layout.pitch + lane_element(state.lane));
   const CodeSlice<uint16_t> index_k =
-      load_slice(row + layout.index_k * kHeadElements, state.lane, state.present);
-  store_contiguous(args.index_cache + index_row_start(slot),
-                   stored_index_k_codes<Row>(args, index_k, state), state.lane, state.present);
+      load_slice(row + layout.index_k * kHeadElements, state.present);
+  store_slice(args.index_cache + (index_row_start(slot) + lane_element(state.lane)),
+              stored_index_k_codes<Row>(args, index_k, state), state.lane, state.present);
 }
 
 #define ZERODIFF_INDEX_CACHE_INSERT(name, Row, Code)                                              \

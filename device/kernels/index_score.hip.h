@@ -101,15 +101,16 @@ __device__ __forceinline__ void stage_index_q(const IndexScoreArguments<Code>& a
 // some row. Ends with a barrier.
 template <class Row, class Code, int32_t kRows>
 __device__ __forceinline__ void index_dots(const IndexScoreArguments<Code>& args, int64_t start,
-                                           int32_t tokens, SharedView<const float> query,
-                                           SharedView<int64_t> tile, SharedView<float> dots) {
+                                           int32_t tokens, int32_t live_rows,
+                                           SharedView<const float> query, SharedView<int64_t> tile,
+                                           SharedView<float> dots) {
   constexpr int32_t kDims = kIndexGranules * kGranule<Code>;
   const Fp8Decoder decoder = make_fp8_decoder(args.index_format);
   TileSums<kRows> sums = zero_sums<kRows>();
   for (int32_t dim = 0; dim < kHeadElements; dim += kDims) {
     stage_index_k(args.index_cache, start, dim, tokens, tile);
     __syncthreads();
-    add_index_products<Row, Code>(sums, query, dim, tile, tokens, decoder);
+    add_index_products<Row, Code>(sums, query, live_rows, dim, tile, tokens, decoder);
     __syncthreads();
   }
   ZERODIFF_UNROLL
@@ -141,6 +142,7 @@ __device__ __forceinline__ float largest_dot(SharedView<const float> dots, int32
 
 // Positions of a block that a token at `position` sees: 0 to 128.
 __device__ __forceinline__ int32_t seen_tokens(int64_t position, int32_t block) {
+  if (position < 0) return 0;
   const int64_t seen = position + 1 - int64_t{block} * kBlockTokens;
   return static_cast<int32_t>(seen < 0 ? 0 : seen < kBlockTokens ? seen : kBlockTokens);
 }
@@ -195,7 +197,8 @@ __device__ __forceinline__ void score_blocks(const IndexScoreArguments<Code>& ar
   for (int32_t block = first; block < end; ++block) {
     const int64_t physical = args.block_table[table + block];
     index_dots<Row, Code, kRows>(args, index_row_start(physical * kBlockTokens),
-                                 seen_tokens(rows.last_position, block), query, tile, dots);
+                                 seen_tokens(rows.last_position, block), rows.tokens * rows.heads,
+                                 query, tile, dots);
     store_scores<kRows>(args, rows, block, dots);
   }
   __syncthreads();

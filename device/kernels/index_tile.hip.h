@@ -54,29 +54,28 @@ __device__ __forceinline__ float index_value(const Fp8Decoder& decoder, Code cod
 // `query` is [kRows][128]. Sums of positions >= `tokens` have no meaning.
 template <class Row, class Code, int32_t kRows>
 __device__ __forceinline__ void add_index_products(TileSums<kRows>& sums,
-                                                   SharedView<const float> query, int32_t first_dim,
+                                                   SharedView<const float> query, int32_t live_rows,
+                                                   int32_t first_dim,
                                                    SharedView<const int64_t> tile, int32_t tokens,
                                                    const Fp8Decoder& decoder) {
-  for (int32_t g = 0; g < kIndexGranules; ++g) {
-    Vec16<Code> codes[kColumnsPerThread] = {};
+  constexpr int32_t kParts = kGranuleParts<Code>;
+  Granules<Code> granules = {};
+  for (int32_t step = 0; step < kIndexGranules * kParts; ++step) {
+    const int32_t part = step % kParts;
+    ColumnValues values;
     ZERODIFF_UNROLL
     for (int32_t i = 0; i < kColumnsPerThread; ++i) {
       const int32_t position = tile_column(i);
-      if (position >= tokens) continue;
-      codes[i] = bits_as<Vec16<Code>>(load16(tile, index_tile_word(position, g)));
-    }
-    ZERODIFF_UNROLL
-    for (int32_t part = 0; part < kGranule<Code>; part += kInnerStep) {
-      ColumnValues values;
-      ZERODIFF_UNROLL
-      for (int32_t i = 0; i < kColumnsPerThread; ++i) {
-        ZERODIFF_UNROLL
-        for (int32_t j = 0; j < kInnerStep; ++j) {
-          values.e[i][j] = index_value<Row>(decoder, codes[i].e[part + j]);
-        }
+      if (part == 0 && position < tokens) {
+        granules.e[i] =
+            bits_as<Vec16<Code>>(load16(tile, index_tile_word(position, step / kParts)));
       }
-      add_products(sums, query, first_dim + g * kGranule<Code> + part, values);
+      ZERODIFF_UNROLL
+      for (int32_t j = 0; j < kInnerStep; ++j) {
+        values.e[i][j] = index_value<Row>(decoder, part_code(granules.e[i], part, j));
+      }
     }
+    add_products(sums, query, live_rows, first_dim + step * kInnerStep, values);
   }
 }
 

@@ -43,18 +43,17 @@ __device__ __forceinline__ void store_no_blocks(View<int32_t> topk_index, int64_
   }
 }
 
-// One work-group a row: the x axis counts tokens, the y axis kv heads. docs/kernels.md describes
-// every argument.
+// One work-group a row, kv heads fastest. docs/kernels.md describes every argument.
 ZERODIFF_KERNEL_BOUNDS(index_topk, 128)
 (View<const float> index_score, View<const int64_t> positions, View<const int32_t> num_tokens,
- View<int32_t> topk_index, int32_t num_rows, int32_t num_columns, int32_t topk, int32_t init_blocks,
- int32_t local_blocks) {
+ View<int32_t> topk_index, int32_t num_rows, int32_t num_columns, int32_t num_kv_heads,
+ int32_t topk, int32_t init_blocks, int32_t local_blocks) {
   ZERODIFF_SHARED(int64_t, places, kTopkPlaces);
   const IndexTopkArguments args = {index_score, positions, num_tokens,  topk_index,  num_rows,
                                    num_columns, topk,      init_blocks, local_blocks};
-  const int64_t token = blockIdx.x;
+  const int64_t token = blockIdx.x / num_kv_heads;
   if (token >= args.num_tokens[0]) return;
-  const int64_t head_row = int64_t{blockIdx.y} * num_rows + token;
+  const int64_t head_row = int64_t{blockIdx.x % num_kv_heads} * num_rows + token;
   const int64_t position = args.positions[token];
   const TopkRow row = topk_row(args, head_row, position);
   const int32_t count = selected_count(row, topk);

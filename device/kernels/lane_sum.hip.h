@@ -13,7 +13,7 @@ inline namespace ZERODIFF_KERNEL_SET {
 __device__ __forceinline__ float lane_sum128(const HeadSlice& v) {
   float low = ((v.e[0] + v.e[1]) + v.e[2]) + v.e[3];
   float high = ((v.e[4] + v.e[5]) + v.e[6]) + v.e[7];
-  for (int32_t mask = 8; mask > 0; mask /= 2) {
+  for (int32_t mask = ZERODIFF_PLANT(wave_width, 8, 16); mask > 0; mask /= 2) {
     low = low + shfl_xor32(low, mask);
     high = high + shfl_xor32(high, mask);
   }

@@ -19,6 +19,13 @@ __device__ __forceinline__ CodeSlice<Code> index_q_codes(const HeadSlice& z,
   }
 }
 
+// What K and index K are quantised from: z, or MD(z).
+template <class Row>
+__device__ __forceinline__ HeadSlice quantised_value(const HeadSlice& z, uint32_t switches) {
+  const bool from_fp32 = (switches & kQuantizeFromFp32) != 0;
+  return ZERODIFF_PLANT(fp8_rounding_chain, from_fp32, !from_fp32) ? z : round_slice<Row>(z);
+}
+
 template <class Row, class Code>
 __device__ __forceinline__ CodeSlice<Code> index_k_codes(const HeadSlice& z,
                                                          const Fp8Encoder& encoder,
@@ -26,7 +33,7 @@ __device__ __forceinline__ CodeSlice<Code> index_k_codes(const HeadSlice& z,
   if constexpr (sizeof(Code) == sizeof(uint16_t)) {
     return encode_slice<Row>(z);
   } else {
-    return quantise(switches & kQuantizeFromFp32 ? z : round_slice<Row>(z), encoder);
+    return quantise(quantised_value<Row>(z, switches), encoder);
   }
 }
 
@@ -43,7 +50,7 @@ __device__ __forceinline__ CodeSlice<Code> k_codes(const HeadSlice& z, const Cac
   if constexpr (sizeof(Code) == sizeof(uint16_t)) {
     return encode_slice<Row>(z);
   } else {
-    return quantise(switches & kQuantizeFromFp32 ? z : round_slice<Row>(z),
+    return quantise(quantised_value<Row>(z, switches),
                     scale_factor(target.scales, target.kv_head, target.slot, switches), encoder);
   }
 }
@@ -56,8 +63,10 @@ __device__ __forceinline__ CodeSlice<Code> v_codes(const CodeSlice<uint16_t>& v,
   if constexpr (sizeof(Code) == sizeof(uint16_t)) {
     return v;
   } else {
+    const ScaleFactor factor = scale_factor(target.scales, target.kv_head, target.slot, switches);
     return quantise(decode_slice<Row>(v),
-                    scale_factor(target.scales, target.kv_head, target.slot, switches), encoder);
+                    ZERODIFF_PLANT(scale_write_read_asymmetry, factor, planted::unit_scale(factor)),
+                    encoder);
   }
 }
 

@@ -21,7 +21,8 @@ struct BFloat16 {
   static __device__ __forceinline__ uint16_t encode(float value) {
     const uint32_t bits = bits_as<uint32_t>(value);
     const uint32_t rounded = (bits + 0x7FFF + ((bits >> 16) & 1)) >> 16;
-    return static_cast<uint16_t>(value != value ? 0x7FC0 : rounded);
+    const bool is_nan = ZERODIFF_PLANT(fastmath_nan_guard, value != value, false);
+    return static_cast<uint16_t>(is_nan ? 0x7FC0 : rounded);
   }
 
   // Two elements in a word, the first one below.
@@ -107,6 +108,7 @@ struct Fp8Encoder {
   uint32_t overflow_code;
   uint32_t nan_code;
   bool negative_zero;
+  int32_t chip_format;  // the format, or -1 if no chip follows the overflow rule
 
   __device__ __forceinline__ uint32_t encode(float value) const {
     const float magnitude = fabsf(value);
@@ -115,21 +117,51 @@ struct Fp8Encoder {
     const uint32_t exponent = bits_as<uint32_t>(bounded) & 0x7F800000;
     const float anchor = bits_as<float>((exponent > smallest_normal ? exponent : smallest_normal) +
                                         (dropped_bits << 23));
-    const float rounded = (bounded + anchor) - anchor;
+    const float rounded = ZERODIFF_PLANT(fp8_round_half_away,
+                                         ZERODIFF_PLANT(fp8_truncation, (bounded + anchor) - anchor,
+                                                        planted::truncated(bounded, anchor)),
+                                         planted::rounded_half_away(bounded, anchor));
     // Exact, and a subnormal where the format's number is one: the code stands in its upper bits.
     uint32_t code = bits_as<uint32_t>(rounded * rebias) >> dropped_bits;
+    code = ZERODIFF_PLANT(fp8_early_saturation, code,
+                          planted::early_saturated(code, largest * rebias, dropped_bits));
+    code = ZERODIFF_PLANT(fp8_tiny_shift_ub, code,
+                          planted::unclamped_shift(bits_as<uint32_t>(magnitude), code, dropped_bits,
+                                                   smallest_normal));
     code = magnitude > limit ? overflow_code : code;
-    code = value != value ? nan_code : code;
+    const bool is_nan = ZERODIFF_PLANT(fastmath_nan_guard, value != value, false);
+    code = is_nan ? nan_code : code;
     const uint32_t sign = bits_as<uint32_t>(value) >> 24 & 0x80;
-    return code == 0 && !negative_zero ? 0 : code | sign;
+    code = code == 0 && !negative_zero ? 0 : code | sign;
+    return ZERODIFF_PLANT(fp8_byte_numeric_cast, code, planted::numeric_byte(value));
+  }
+
+  // Two elements in 16 bits, the first one below.
+  __device__ __forceinline__ uint32_t encode_pair(float low, float high) const {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 890 && !defined(ZERODIFF_PLANTED_KERNELS)
+    uint16_t codes;
+    if (chip_format == kE4m3fn) {
+      asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(codes) : "f"(high), "f"(low));
+      return codes;
+    }
+    if (chip_format == kE5m2) {
+      asm("cvt.rn.satfinite.e5m2x2.f32 %0, %1, %2;" : "=h"(codes) : "f"(high), "f"(low));
+      return codes;
+    }
+#endif
+    return encode(low) | encode(high) << 8;
   }
 };
 
-// `format` is kE4m3fn ... kE5m2fnuz; of `switches` the overflow bits count.
-__device__ __forceinline__ Fp8Encoder make_fp8_encoder(int32_t format, uint32_t switches) {
+// `declared` is kE4m3fn ... kE5m2fnuz; of `switches` the overflow bits count.
+__device__ __forceinline__ Fp8Encoder make_fp8_encoder(int32_t declared, uint32_t switches) {
+  const int32_t format =
+      ZERODIFF_PLANT(fp8_fnuz_read_as_fn,
+                     ZERODIFF_PLANT(fp8_fn_read_as_fnuz, declared, declared & ~1), declared | 1);
   const bool e4m3 = format == kE4m3fn || format == kE4m3fnuz;
   const bool fnuz = format == kE4m3fnuz || format == kE5m2fnuz;
-  const bool saturates = (switches & (kOverflowToNan | kOverflowToInfinity)) == 0;
+  const bool saturates = ZERODIFF_PLANT(
+      fp8_overflow_to_nan, (switches & (kOverflowToNan | kOverflowToInfinity)) == 0, false);
   const uint32_t bias = (e4m3 ? 7 : 15) + (fnuz ? 1 : 0);
   // Half a step past the largest number is a tie, which goes down in e4m3fn and up elsewhere.
   const float tie = format == kE4m3fn ? 464.0F : format == kE4m3fnuz ? 248.0F : 61440.0F;
@@ -142,7 +174,8 @@ __device__ __forceinline__ Fp8Encoder make_fp8_encoder(int32_t format, uint32_t 
   encoder.rebias = bits_as<float>(bias << 23);
   encoder.nan_code = fnuz ? 0x80 : 0x7F;
   encoder.overflow_code = switches & kOverflowToInfinity ? 0x7C : encoder.nan_code;
-  encoder.negative_zero = !fnuz;
+  encoder.negative_zero = ZERODIFF_PLANT(fp8_negzero_to_nan, !fnuz, true);
+  encoder.chip_format = saturates ? format : -1;
   return encoder;
 }
 

@@ -23,7 +23,9 @@ __device__ __forceinline__ PackedRow packed_row(int32_t num_heads, int32_t num_k
   row.first_v = num_heads + num_kv_heads;
   row.first_index_q = num_heads + 2 * num_kv_heads;
   row.index_k = row.first_index_q + num_index_heads;
-  row.pitch = static_cast<int64_t>(row.index_k + 1) * kHeadElements;
+  const int32_t heads =
+      ZERODIFF_PLANT(qkv_row_pitch_without_index, row.index_k + 1, row.first_index_q);
+  row.pitch = static_cast<int64_t>(heads) * kHeadElements;
   return row;
 }
 
@@ -70,21 +72,20 @@ __device__ __forceinline__ HeadRange intersect(HeadRange a, int32_t first, int32
 
 // Reads a row's heads one after the other. The next head is on its way while one is worked on.
 struct HeadReader {
-  View<const uint16_t> row;
   RowState state;
   HeadRange heads;
-  HeadRange skipped;  // heads inside `heads` that are not read
+  HeadRange skipped;           // heads inside `heads` that are not read
+  View<const uint16_t> place;  // of this lane in the head that was read last
   CodeSlice<uint16_t> next;
-
-  __device__ __forceinline__ CodeSlice<uint16_t> load(int32_t head) const {
-    return load_slice(row + head * kHeadElements, state.lane, state.present);
-  }
 
   // Must be called for each head, in order.
   __device__ __forceinline__ CodeSlice<uint16_t> take(int32_t head) {
     const CodeSlice<uint16_t> taken = next;
-    const int32_t following = head + 1 == skipped.first ? skipped.last : head + 1;
-    if (following < heads.last) next = load(following);
+    const int32_t step = head + 1 == skipped.first ? skipped.last - head : 1;
+    if (head + step < heads.last) {
+      place = place + step * kHeadElements;
+      next = load_slice(place, state.present);
+    }
     return taken;
   }
 };
@@ -93,9 +94,29 @@ struct HeadReader {
 __device__ __forceinline__ HeadReader read_heads(View<const uint16_t> packed,
                                                  const PackedRow& layout, const RowState& state,
                                                  HeadRange heads, HeadRange skipped) {
-  HeadReader reader = {packed + state.row * layout.pitch, state, heads, skipped, {}};
-  reader.next = reader.load(heads.first);
-  return reader;
+  const View<const uint16_t> place =
+      packed + (state.row * layout.pitch + heads.first * kHeadElements + lane_element(state.lane));
+  return {state, heads, skipped, place, load_slice(place, state.present)};
+}
+
+// Writes a row's heads one after the other to a tensor [rows, heads, 128].
+template <class Code>
+struct HeadWriter {
+  RowState state;
+  View<Code> place;  // of this lane in the next head
+
+  // All lanes of the group must call.
+  __device__ __forceinline__ void put(const CodeSlice<Code>& codes) {
+    store_slice(place, codes, state.lane, state.present);
+    place = place + kHeadElements;
+  }
+};
+
+template <class Code>
+__device__ __forceinline__ HeadWriter<Code> write_heads(View<Code> tensor, const RowState& state,
+                                                        int32_t num_heads, int32_t first_head) {
+  const int64_t start = (state.row * num_heads + first_head) * kHeadElements;
+  return {state, tensor + (start + lane_element(state.lane))};
 }
 
 }  // namespace ZERODIFF_KERNEL_SET

@@ -65,12 +65,6 @@ __device__ __forceinline__ float cached_value(const Fp8Decoder& decoder, Code co
   }
 }
 
-// One granule for each column of the calling thread.
-template <class Code>
-struct Granules {
-  Vec16<Code> e[kColumnsPerThread];
-};
-
 // The positions of a block that the calling thread owns as columns of Q K^T.
 struct KColumns {
   int64_t start[kColumnsPerThread];

@@ -35,8 +35,13 @@ template <class Row, class IndexCode>
 __device__ __forceinline__ void replace_head(const QkNormRopeArguments<IndexCode>& args,
                                              const PackedRow& layout, const RowState& state,
                                              int32_t head, int32_t side_head, const HeadSlice& z) {
-  const View<uint16_t> row = args.packed + state.row * layout.pitch;
-  store_contiguous(row + head * kHeadElements, encode_slice<Row>(z), state.lane, state.present);
+  const int64_t start = state.row * layout.pitch + head * kHeadElements;
+  const CodeSlice<uint16_t> codes = encode_slice<Row>(z);
+  store_slice(args.packed + (start + lane_element(state.lane)),
+              ZERODIFF_PLANT(rope_inplace_race, codes,
+                             load_slice(args.packed + (start + (lane_element(state.lane) ^ 8)),
+                                        state.present)),
+              state.lane, state.present);
   if (args.k_fp32) {
     store_fp32(args.k_fp32 + fp32_row_start(state, args.num_kv_heads), side_head, z, state);
   }
@@ -46,16 +51,15 @@ template <class Row, class IndexCode>
 __device__ __forceinline__ void norm_main_heads(const QkNormRopeArguments<IndexCode>& args,
                                                 const PackedRow& layout, HeadReader& reader,
                                                 const RopeFactors& factors) {
-  const RowState state = reader.state;
-  const View<uint16_t> q = args.q + state.row * args.num_heads * kHeadElements;
-  norm_rope_heads<Row>(reader, intersect(reader.heads, 0, layout.first_k), args.weights.q, args.eps,
-                       factors, [&](int32_t head, const HeadSlice& z) {
-                         store_contiguous(q + head * kHeadElements, encode_slice<Row>(z),
-                                          state.lane, state.present);
-                       });
+  const HeadRange q_heads = intersect(reader.heads, 0, layout.first_k);
+  HeadWriter<uint16_t> q =
+      write_heads<uint16_t>(args.q, reader.state, args.num_heads, q_heads.first);
+  norm_rope_heads<Row>(reader, q_heads, args.weights.q, args.eps, factors,
+                       [&](int32_t, const HeadSlice& z) { q.put(encode_slice<Row>(z)); });
   norm_rope_heads<Row>(reader, intersect(reader.heads, layout.first_k, layout.first_v),
                        args.weights.k, args.eps, factors, [&](int32_t head, const HeadSlice& z) {
-                         replace_head<Row>(args, layout, state, head, head - layout.first_k, z);
+                         replace_head<Row>(args, layout, reader.state, head, head - layout.first_k,
+                                           z);
                        });
 }
 
@@ -63,20 +67,18 @@ template <class Row, class IndexCode>
 __device__ __forceinline__ void norm_index_heads(const QkNormRopeArguments<IndexCode>& args,
                                                  const PackedRow& layout, HeadReader& reader,
                                                  const RopeFactors& factors) {
-  const RowState state = reader.state;
-  const View<IndexCode> index_q = args.index_q + state.row * args.num_index_heads * kHeadElements;
+  const HeadRange q_heads = intersect(reader.heads, layout.first_index_q, layout.index_k);
+  HeadWriter<IndexCode> index_q = write_heads<IndexCode>(
+      args.index_q, reader.state, args.num_index_heads, q_heads.first - layout.first_index_q);
   const Fp8Encoder encoder = make_fp8_encoder(args.index_format, 0);
-  norm_rope_heads<Row>(reader, intersect(reader.heads, layout.first_index_q, layout.index_k),
-                       args.weights.index_q, args.eps, factors,
-                       [&](int32_t head, const HeadSlice& z) {
-                         store_contiguous(index_q + (head - layout.first_index_q) * kHeadElements,
-                                          index_q_codes<Row, IndexCode>(z, encoder, args.switches),
-                                          state.lane, state.present);
+  norm_rope_heads<Row>(reader, q_heads, args.weights.index_q, args.eps, factors,
+                       [&](int32_t, const HeadSlice& z) {
+                         index_q.put(index_q_codes<Row, IndexCode>(z, encoder, args.switches));
                        });
   norm_rope_heads<Row>(reader, intersect(reader.heads, layout.index_k, layout.index_k + 1),
                        args.weights.index_k, args.eps, factors,
                        [&](int32_t head, const HeadSlice& z) {
-                         replace_head<Row>(args, layout, state, head, args.num_kv_heads, z);
+                         replace_head<Row>(args, layout, reader.state, head, args.num_kv_heads, z);
                        });
 }
 
@@ -104,7 +106,7 @@ __device__ __forceinline__ void qk_norm_rope(const QkNormRopeArguments<IndexCode
 }
 
 #define ZERODIFF_QK_NORM_ROPE(name, Row, IndexCode)                                               \
-  ZERODIFF_KERNEL_BOUNDS(name, 256)                                                               \
+  ZERODIFF_KERNEL_RESIDENT(name, 256, 4)                                                          \
   (View<uint16_t> packed, View<const uint16_t> q_norm_weight, View<const uint16_t> k_norm_weight, \
    View<const uint16_t> index_q_norm_weight, View<const uint16_t> index_k_norm_weight,            \
    View<const uint16_t> cos_sin_cache, View<const int64_t> cos_sin_rows,                          \

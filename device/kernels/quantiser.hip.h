@@ -25,11 +25,15 @@ struct ScaleFactor {
 __device__ __forceinline__ ScaleFactor scale_factor(const ScaleTable& table, int32_t kv_head,
                                                     int64_t slot, uint32_t switches) {
   const int64_t mapped = switches & kBlockContiguous ? slot_before_rebase(slot) : slot;
-  const int64_t entry = table.head_stride == 0 ? 0 : kv_head * table.head_stride + mapped;
-  const float scale = table.scales[entry];
+  const int32_t scale_head = ZERODIFF_PLANT(scale_index_wrong, kv_head, 0);
+  const int64_t entry = table.head_stride == 0 ? 0 : scale_head * table.head_stride + mapped;
+  const float stored = table.scales[entry];
+  const float scale = ZERODIFF_PLANT(scale_ignored_write, stored, 1.0F);
+  const bool divides = (switches & kDivideByScale) != 0;
   ScaleFactor factor;
-  factor.divides = (switches & kDivideByScale) != 0;
-  factor.factor = factor.divides ? scale : 1.0F / scale;
+  factor.divides = ZERODIFF_PLANT(scale_recip_vs_div, divides, !divides);
+  factor.factor =
+      ZERODIFF_PLANT(scale_inverted, factor.divides, !factor.divides) ? scale : 1.0F / scale;
   return factor;
 }
 
@@ -38,8 +42,8 @@ __device__ __forceinline__ CodeSlice<uint8_t> quantise(const HeadSlice& x,
                                                        const Fp8Encoder& encoder) {
   CodeSlice<uint8_t> codes;
   for (int32_t i = 0; i < 2; ++i) {
-    codes.words[i] = encoder.encode(x.e[4 * i]) | encoder.encode(x.e[4 * i + 1]) << 8 |
-                     encoder.encode(x.e[4 * i + 2]) << 16 | encoder.encode(x.e[4 * i + 3]) << 24;
+    codes.words[i] = encoder.encode_pair(x.e[4 * i], x.e[4 * i + 1]) |
+                     encoder.encode_pair(x.e[4 * i + 2], x.e[4 * i + 3]) << 16;
   }
   return codes;
 }

@@ -52,14 +52,12 @@ __device__ __forceinline__ void cache_head(const ReshapeAndCacheArguments<Code>&
                                            const CodeSlice<uint16_t>& v) {
   CodeSlice<Code> k_code = {};
   CodeSlice<Code> v_code = {};
-  int64_t k_start = 0;
   if (state.present) {
     const Fp8Encoder encoder = make_fp8_encoder(args.kv_format, args.switches);
     k_code = stored_k_codes<Row>(args, k, {args.k_scale, kv_head, slot}, encoder, state);
     v_code = v_codes<Row, Code>(v, {args.v_scale, kv_head, slot}, encoder, args.switches);
-    k_start = k_head_start<Code>(slot, kv_head, args.num_kv_heads);
   }
-  store_slice(args.k_cache + k_start, kKGranuleStride<Code>, k_code, state.lane, state.present);
+  store_k(args.k_cache, slot, kv_head, args.num_kv_heads, k_code, state.lane, state.present);
   store_values(tile, share, v_code, state.lane, args.v_cache, kv_head, args.num_kv_heads);
 }
 
@@ -72,20 +70,21 @@ __device__ __forceinline__ void reshape_and_cache(const ReshapeAndCacheArguments
   RowState state = row_state(args.num_rows);
   const int64_t slot = load_or(args.kv_slots, state, -1);
   state.present = slot >= 0;
-  const View<const uint16_t> row = args.packed + state.row * layout.pitch;
+  const View<const uint16_t> row =
+      args.packed + (state.row * layout.pitch + lane_element(state.lane));
   const TileShare share = share_tile(tile, state.lane, slot);
   const HeadRange heads = head_range(args.num_kv_heads);
   for (int32_t kv_head = heads.first; kv_head < heads.last; ++kv_head) {
     const CodeSlice<uint16_t> k =
-        load_slice(row + (layout.first_k + kv_head) * kHeadElements, state.lane, state.present);
+        load_slice(row + (layout.first_k + kv_head) * kHeadElements, state.present);
     const CodeSlice<uint16_t> v =
-        load_slice(row + (layout.first_v + kv_head) * kHeadElements, state.lane, state.present);
+        load_slice(row + (layout.first_v + kv_head) * kHeadElements, state.present);
     cache_head<Row>(args, state, tile, share, slot, kv_head, k, v);
   }
 }
 
 #define ZERODIFF_RESHAPE_AND_CACHE(name, Row, Code)                                              \
-  ZERODIFF_KERNEL_BOUNDS(name, 256)                                                              \
+  ZERODIFF_KERNEL_RESIDENT(name, 256, 4)                                                         \
   (View<const uint16_t> packed, View<const float> k_fp32, View<const int64_t> kv_slots,          \
    View<const float> k_scale, View<const float> v_scale, View<Code> k_cache, View<Code> v_cache, \
    int32_t num_rows, int32_t num_heads, int32_t num_kv_heads, int32_t num_index_heads,           \

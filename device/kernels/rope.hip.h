@@ -28,7 +28,8 @@ struct RopeFactors {
 // The row of `position`, or -1 (identity) for position 0 if the table has no row for it: rows
 // without a position of their own count as position 0.
 __device__ __forceinline__ int64_t rope_row(const RopeTable& rope, int64_t position) {
-  const int64_t wanted = position < 0 ? 0 : position;
+  const int64_t wanted =
+      ZERODIFF_PLANT(rope_table_oob, position < 0 ? int64_t{0} : position, position);
   if (!rope.row_positions) return rope.num_rows == 0 ? -1 : wanted;
   int64_t first = 0;
   int64_t last = rope.num_rows;
@@ -54,46 +55,64 @@ __device__ __forceinline__ int32_t rope_partner(int32_t element, int32_t half) {
 template <class Row>
 __device__ __forceinline__ RopeFactors load_rope_factors(const RopeTable& rope, int64_t position,
                                                          HeadLane lane) {
-  const int32_t half = rope.rotary_dim / 2;
+  const int32_t rotary_dim =
+      ZERODIFF_PLANT(rope_rotary_dim_ignored, rope.rotary_dim, kHeadElements);
+  const int32_t half = rotary_dim / 2;
   const int32_t first = lane.lane * kLaneElements;
   RopeFactors factors;
   // rotary_dim is a multiple of 8, so a lane rotates as a whole; half is one of 4, so partners
   // of four neighbours are neighbours.
-  factors.rotated = first < rope.rotary_dim;
+  factors.rotated = first < rotary_dim;
   factors.partner_swaps = half % kLaneElements != 0;
   for (int32_t quad = 0; quad < 2; ++quad) {
-    factors.partner_lane[quad] = lane.first + rope_partner(first + 4 * quad, half) / kLaneElements;
+    const int32_t element = first + 4 * quad;
+    const int32_t partner = ZERODIFF_PLANT(rope_pair_offset, rope_partner(element, half),
+                                           element ^ (kHeadElements / 2));
+    factors.partner_lane[quad] = lane.first + partner / kLaneElements;
   }
   const int64_t row = rope_row(rope, position);
   for (int32_t i = 0; i < kLaneElements; ++i) {
     const int32_t element = first + i;
+    const bool first_half = ZERODIFF_PLANT(rope_interleave_swap, element < half, element % 2 == 0);
+    const int32_t angle = ZERODIFF_PLANT(rope_interleave_swap,
+                                         element < half ? element : element - half, element / 2);
     float cosine = 1;
     float sine = 0;
-    if (factors.rotated && row >= 0) {
-      const int64_t entry = row * rope.rotary_dim + (element < half ? element : element - half);
+    if (factors.rotated && ZERODIFF_PLANT(rope_table_oob, row >= 0, true)) {
+      const int64_t entry = row * rope.rotary_dim + angle;
       cosine = Row::decode(rope.table[entry]);
       sine = Row::decode(rope.table[entry + half]);
     }
-    factors.cosine.e[i] = cosine;
-    factors.sine.e[i] = element < half ? -sine : sine;
+    factors.cosine.e[i] = ZERODIFF_PLANT(rope_table_dtype, cosine, planted::as_bfloat16(cosine));
+    factors.sine.e[i] = first_half ? -sine : sine;
   }
   return factors;
 }
 
+__device__ __forceinline__ HeadSlice rope_partners(const HeadSlice& y, const RopeFactors& factors) {
+  HeadSlice partner;
+  if (factors.partner_swaps) {
+    for (int32_t i = 0; i < kLaneElements; ++i) {
+      partner.e[i] = shfl32(y.e[i ^ 4], factors.partner_lane[i / 4]);
+    }
+  } else {
+    for (int32_t i = 0; i < kLaneElements; ++i) {
+      const int32_t lane = factors.partner_lane[i / 4];
+      partner.e[i] = ZERODIFF_PLANT(divergent_collective, shfl32(y.e[i], lane),
+                                    factors.rotated ? shfl32(y.e[i], lane) : 0.0F);
+    }
+  }
+  return partner;
+}
+
 // z of numerics.md. All lanes of the group must call.
 __device__ __forceinline__ HeadSlice rotate(const HeadSlice& y, const RopeFactors& factors) {
-  HeadSlice offered = y;
-  if (factors.partner_swaps) {
-    for (int32_t i = 0; i < kLaneElements; ++i) offered.e[i] = y.e[i ^ 4];
-  }
-  HeadSlice partner;
-  for (int32_t i = 0; i < kLaneElements; ++i) {
-    partner.e[i] = shfl32(offered.e[i], factors.partner_lane[i / 4]);
-  }
+  const HeadSlice partner = rope_partners(y, factors);
   HeadSlice z = y;
   if (factors.rotated) {
     for (int32_t i = 0; i < kLaneElements; ++i) {
-      z.e[i] = fmaf(y.e[i], factors.cosine.e[i], partner.e[i] * factors.sine.e[i]);
+      const float other = ZERODIFF_PLANT(rope_interleave_swap, partner.e[i], y.e[i ^ 1]);
+      z.e[i] = fmaf(y.e[i], factors.cosine.e[i], other * factors.sine.e[i]);
     }
   }
   return z;

@@ -25,15 +25,15 @@ __device__ __forceinline__ int64_t partial_head(const AttentionArguments<Code>& 
 }
 
 // Scores become weights where they stand, a group of 32 lanes a head. A barrier must follow.
-template <class Row, int32_t kHeads>
+template <class Row>
 __device__ __forceinline__ void weigh_scores(SharedView<float> scores, const TableBlock& block,
                                              const AttentionPartials& partials, int64_t first_head,
                                              int32_t heads) {
   const int32_t thread = static_cast<int32_t>(threadIdx.x);
-  for (int32_t head = thread / 32; head < kHeads; head += kTileThreads / 32) {
+  for (int32_t head = thread / 32; head < heads; head += kTileThreads / 32) {
     const HeadWeights weights = softmax_weights<Row>(scores, head, block.tokens);
     stage_weights<Row>(weights.p, head, scores);
-    if (thread % 32 == 0 && head < heads) {
+    if (thread % 32 == 0) {
       partials.max[first_head + head] = weights.max;
       partials.sum[first_head + head] = weights.sum;
     }
@@ -87,12 +87,12 @@ __device__ __forceinline__ void sparse_attention(const AttentionArguments<Code>&
   for (int32_t n = range.first; n < range.last; ++n) {
     const TableBlock block = table_block(args, row, n);
     const int64_t first_head = partial_head(args, row, first_row, n);
-    block_scores<Row, Code, kHeads>(args.kv, block, query, args.scale, scores);
+    block_scores<Row, Code, kHeads>(args.kv, block, query, row.heads, args.scale, scores);
     stage_v_scales(args.kv, block, v_scales);
     __syncthreads();
-    weigh_scores<Row, kHeads>(scores, block, partials, first_head, row.heads);
+    weigh_scores<Row>(scores, block, partials, first_head, row.heads);
     __syncthreads();
-    store_partials(weighted_values<Row, Code, kHeads>(args.kv, block, scores, v_scales),
+    store_partials(weighted_values<Row, Code, kHeads>(args.kv, block, row.heads, scores, v_scales),
                    partials.out, first_head, row.heads);
     __syncthreads();
   }

@@ -9,6 +9,7 @@
 
 #include "device/backend.h"
 #include "device/launch_list.h"
+#include "device/paths/attention_options.h"
 #include "fixtures/layer_call.h"
 
 namespace zerodiff::device {
@@ -30,6 +31,9 @@ struct PathOptions {
   // Small calls split their heads over work-groups until there are about this many, so that they
   // fill a GPU. Results do not depend on it.
   std::int64_t wanted_work_groups = 512;
+  // The stages after insertion, on what insertion leaves; none: insertion alone. They are left out
+  // with a cache_fill, whose bytes are nobody's cache.
+  std::optional<AttentionOptions> attention;
 };
 
 // The list refers to tensors of the call (LaunchList::add_input): the call must outlive it.
@@ -39,6 +43,9 @@ struct PathLaunches {
     Tensor Outputs::*field;
     BufferId buffer;
     Shape shape;
+    // The buffer has this many equal parts; each gives its front to an equal part of the tensor. (A
+    // buffer has rows for the capacity of a graph, a result those of the scheduled tokens.)
+    std::int64_t slices = 1;
   };
 
   LaunchList list;

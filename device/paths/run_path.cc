@@ -2,13 +2,19 @@
 
 #include <memory>
 
+#include "device/paths/attention_launches.h"
 #include "device/paths/fused_path.h"
 #include "device/paths/unfused_path.h"
 
 namespace zerodiff::device {
 
 PathLaunches path_launches(PathKind kind, const LayerCall& call, const PathOptions& options) {
-  return kind == PathKind::fused ? fused_path(call, options) : unfused_path(call, options);
+  PathLaunches launches =
+      kind == PathKind::fused ? fused_path(call, options) : unfused_path(call, options);
+  if (options.attention && !options.cache_fill) {
+    append_attention(launches, call, kind, *options.attention);
+  }
+  return launches;
 }
 
 PathRun run_path(const LayerCall& call, PathKind kind, Backend& backend,

@@ -8,6 +8,9 @@
 //       A kernel; on GPUs `extern "C" __global__ void name(parameters)`, so a code object holds it
 //       under its plain name. max_threads is a literal: the largest block it may be launched with
 //       (1024 without BOUNDS). Parameters are View<T> and int32_t, uint32_t, int64_t or float.
+//   ZERODIFF_KERNEL_RESIDENT(name, max_threads, resident)(parameters) { ... }
+//       As BOUNDS; registers are rationed so that `resident` such groups fit on a compute unit
+//       (on AMD GPUs: that many waves on each of its SIMDs, the same for groups of 4 waves).
 //   __device__ __forceinline__
 //       Both, in this order, on every helper function.
 //   View<T>, View<const T>

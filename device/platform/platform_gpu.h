@@ -11,6 +11,8 @@
 #define ZERODIFF_KERNEL(name) extern "C" __global__ void name
 #define ZERODIFF_KERNEL_BOUNDS(name, max_threads) \
   extern "C" __global__ void __launch_bounds__(max_threads) name
+#define ZERODIFF_KERNEL_RESIDENT(name, max_threads, resident) \
+  extern "C" __global__ void __launch_bounds__(max_threads, resident) name
 
 #define ZERODIFF_UNROLL _Pragma("unroll")
 
@@ -49,9 +51,13 @@ __device__ __forceinline__ Vec16<std::remove_const_t<T>> load16(T* view, int64_t
 
 template <class T>
 __device__ __forceinline__ void store16(T* view, int64_t index, const Vec16<T>& values) {
+  // One number, because nvcc splits a struct's store where it reworks a loop's addresses.
   Quad quad;
   __builtin_memcpy(&quad, &values, sizeof(quad));
-  *reinterpret_cast<Quad*>(view + index) = quad;
+  const uint64_t low = quad.x | static_cast<uint64_t>(quad.y) << 32;
+  const uint64_t high = quad.z | static_cast<uint64_t>(quad.w) << 32;
+  *reinterpret_cast<unsigned __int128*>(view + index) =
+      static_cast<unsigned __int128>(high) << 64 | low;
 }
 
 template <class To, class From>

@@ -22,6 +22,9 @@
 
 #define ZERODIFF_UNROLL
 
+#define ZERODIFF_KERNEL_RESIDENT(name, max_threads, resident) \
+  ZERODIFF_KERNEL_BOUNDS(name, max_threads)
+
 // The declaration object's address is the identity of the array, as the declaration is on a GPU:
 // all threads of a group that pass here share it, and each template instance has its own.
 #define ZERODIFF_SHARED(T, name, count)                                            \

@@ -33,12 +33,14 @@ std::string kind_of(const Tensor& tensor) {
 }
 
 std::string coordinates(const Shape& shape, std::int64_t element) {
-  std::string text;
-  for (std::size_t axis = shape.size(); axis-- > 0;) {
-    text = std::to_string(element % shape[axis]) + (text.empty() ? "" : ", ") + text;
-    element /= shape[axis];
+  std::int64_t inner = element_count(shape, "shape");
+  std::ostringstream text;
+  for (std::size_t axis = 0; axis < shape.size(); ++axis) {
+    inner /= shape[axis];
+    text << (axis == 0 ? "[" : ", ") << element / inner % shape[axis];
   }
-  return "[" + text + "]";
+  text << "]";
+  return text.str();
 }
 
 std::string describe(const Tensor& tensor, std::size_t element) {
@@ -78,7 +80,7 @@ std::string attention_difference(const Outputs& expected, const Outputs& got) {
                         field.tensor == &Outputs::k_cache || field.tensor == &Outputs::v_cache ||
                         field.tensor == &Outputs::kv_cache || field.tensor == &Outputs::index_cache;
     if (before) continue;
-    const std::string text =
+    std::string text =
         tensor_difference(std::string(field.name), expected.*field.tensor, got.*field.tensor);
     if (!text.empty()) return text;
   }

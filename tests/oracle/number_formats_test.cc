@@ -67,35 +67,35 @@ TEST(OracleFormats, SpecialCodes) {
 }
 
 struct CastRow {
-  ElementType format;
   float value;
-  Overflow overflow;
   int code;
+  ElementType format;
+  Overflow overflow;
 };
 
 // Of numerics.md section 1, and what follows from its largest finite values.
 const CastRow kCasts[] = {
-    {ElementType::float8_e4m3fn, 464.0F, Overflow::nan, 0x7E},
-    {ElementType::float8_e4m3fn, 464.1F, Overflow::nan, 0x7F},
-    {ElementType::float8_e4m3fn, -464.1F, Overflow::nan, 0xFF},
-    {ElementType::float8_e4m3fn, 464.1F, Overflow::saturate, 0x7E},
-    {ElementType::float8_e4m3fn, -INFINITY, Overflow::saturate, 0xFE},
-    {ElementType::float8_e4m3fn, 17.0F, Overflow::saturate, 0x58},
-    {ElementType::float8_e4m3fn, 19.0F, Overflow::saturate, 0x5A},
-    {ElementType::float8_e4m3fn, -0x1p-10F, Overflow::saturate, 0x80},
-    {ElementType::float8_e4m3fn, 0x1.8p-9F, Overflow::saturate, 0x02},
-    {ElementType::float8_e4m3fnuz, 247.9F, Overflow::nan, 0x7F},
-    {ElementType::float8_e4m3fnuz, 248.0F, Overflow::nan, 0x80},
-    {ElementType::float8_e4m3fnuz, -248.0F, Overflow::saturate, 0xFF},
-    {ElementType::float8_e4m3fnuz, -0.0F, Overflow::saturate, 0x00},
-    {ElementType::float8_e4m3fnuz, -0x1p-11F, Overflow::nan, 0x00},
-    {ElementType::float8_e5m2, 61439.0F, Overflow::inf, 0x7B},
-    {ElementType::float8_e5m2, 61440.0F, Overflow::inf, 0x7C},
-    {ElementType::float8_e5m2, -61440.0F, Overflow::nan, 0xFF},
-    {ElementType::float8_e5m2, 61440.0F, Overflow::saturate, 0x7B},
-    {ElementType::float8_e5m2, -INFINITY, Overflow::inf, 0xFC},
-    {ElementType::float8_e5m2fnuz, 61440.0F, Overflow::nan, 0x80},
-    {ElementType::float8_e5m2fnuz, -61440.0F, Overflow::saturate, 0xFF},
+    {464.0F, 0x7E, ElementType::float8_e4m3fn, Overflow::nan},
+    {464.1F, 0x7F, ElementType::float8_e4m3fn, Overflow::nan},
+    {-464.1F, 0xFF, ElementType::float8_e4m3fn, Overflow::nan},
+    {464.1F, 0x7E, ElementType::float8_e4m3fn, Overflow::saturate},
+    {-INFINITY, 0xFE, ElementType::float8_e4m3fn, Overflow::saturate},
+    {17.0F, 0x58, ElementType::float8_e4m3fn, Overflow::saturate},
+    {19.0F, 0x5A, ElementType::float8_e4m3fn, Overflow::saturate},
+    {-0x1p-10F, 0x80, ElementType::float8_e4m3fn, Overflow::saturate},
+    {0x1.8p-9F, 0x02, ElementType::float8_e4m3fn, Overflow::saturate},
+    {247.9F, 0x7F, ElementType::float8_e4m3fnuz, Overflow::nan},
+    {248.0F, 0x80, ElementType::float8_e4m3fnuz, Overflow::nan},
+    {-248.0F, 0xFF, ElementType::float8_e4m3fnuz, Overflow::saturate},
+    {-0.0F, 0x00, ElementType::float8_e4m3fnuz, Overflow::saturate},
+    {-0x1p-11F, 0x00, ElementType::float8_e4m3fnuz, Overflow::nan},
+    {61439.0F, 0x7B, ElementType::float8_e5m2, Overflow::inf},
+    {61440.0F, 0x7C, ElementType::float8_e5m2, Overflow::inf},
+    {-61440.0F, 0xFF, ElementType::float8_e5m2, Overflow::nan},
+    {61440.0F, 0x7B, ElementType::float8_e5m2, Overflow::saturate},
+    {-INFINITY, 0xFC, ElementType::float8_e5m2, Overflow::inf},
+    {61440.0F, 0x80, ElementType::float8_e5m2fnuz, Overflow::nan},
+    {-61440.0F, 0xFF, ElementType::float8_e5m2fnuz, Overflow::saturate},
 };
 
 TEST(OracleFormats, KnownCasts) {

@@ -95,7 +95,7 @@ class OutputDifference {
 
 std::string first_difference(const LayerCall& call, const Outputs& expected, const Outputs& got) {
   for (const OutputField& field : kOutputFields) {
-    const std::string text =
+    std::string text =
         OutputDifference(call, field.name, expected.*field.tensor, got.*field.tensor).text();
     if (!text.empty()) return text;
   }

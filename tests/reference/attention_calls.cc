@@ -1,8 +1,11 @@
 #include "tests/reference/attention_calls.h"
 
 #include <algorithm>
+#include <set>
 #include <stdexcept>
+#include <utility>
 
+#include "fixtures/generator_random.h"
 #include "tests/oracle/number_formats.h"
 
 namespace zerodiff::test {
@@ -57,6 +60,16 @@ void make_requests(const CallShape& shape, std::int64_t columns, LayerCall& call
   }
 }
 
+void make_rope_rows(const CallShape& shape, LayerCall& call) {
+  std::set<std::int64_t> named{0};
+  for (const std::int64_t position : shape.positions)
+    named.insert(std::max<std::int64_t>(0, position));
+  const auto count = static_cast<std::int64_t>(named.size());
+  call.cos_sin_rows = Tensor::allocate(ElementType::int64, {count});
+  std::copy(named.begin(), named.end(), call.cos_sin_rows.as<std::int64_t>().begin());
+  call.cos_sin_cache = Tensor::zeros(shape.kind.model_dtype, {count, call.config.rotary_dim});
+}
+
 void make_pools(const CallShape& shape, LayerCall& call) {
   const std::int64_t blocks = shape.pool_blocks;
   const std::int64_t nkv = call.config.num_kv_heads;
@@ -74,6 +87,47 @@ void make_pools(const CallShape& shape, LayerCall& call) {
   const bool by_slot = shape.kind.scale_granularity == ScaleGranularity::head_slot;
   call.k_scale = filled(by_slot ? Shape{nkv, blocks * 128} : Shape{1}, 1);
   call.v_scale = call.k_scale;
+}
+
+void choose_selection(generator::Random& random, LayerConfig& config) {
+  config.topk = random.coin() ? 16 : random.integer(1, 64);
+  config.init_blocks = random.pick<std::int64_t>({0, 0, 0, 1, 2, 6});
+  config.local_blocks = random.pick<std::int64_t>({1, 1, 1, 0, 2, 4});
+  config.sm_scale = random.pick({0x1.6a09e6p-4F, 0x1.6a09e6p-4F, 0x1p-10F, 1.0F, 30.0F});
+}
+
+void choose_contexts(generator::Random& random, GeneratorOptions& options) {
+  options.min_context = random.pick<std::int64_t>({0, 0, 0, 1900, 2000});
+  options.max_context = options.min_context + random.pick<std::int64_t>({0, 100, 300});
+  if (random.chance(0.1)) options.max_context = 5000;
+  if (random.chance(0.2)) {
+    options.min_context = kBlockSize * random.integer(1, 20) + random.integer(-2, 1);
+    options.max_context = options.min_context;
+  }
+  options.sparse_rope_table = options.max_context > 300 || random.chance(0.2);
+  options.max_context_blocks = random.integer(1, 4);
+}
+
+// The work of the oracle, in dots of 128.
+std::int64_t oracle_work(const GeneratorOptions& options) {
+  const LayerConfig& config = options.config;
+  const std::int64_t context = options.max_context + config.num_tokens;
+  return config.num_tokens * (config.num_heads * std::min(config.topk * kBlockSize, context) +
+                              config.num_index_heads * context);
+}
+
+void limit_heads(GeneratorOptions& options) {
+  constexpr std::int64_t kMostWork = 200'000;
+  LayerConfig& config = options.config;
+  while (oracle_work(options) > kMostWork && config.num_heads > 1) {
+    if (config.num_heads >= 2 * config.num_kv_heads) {
+      config.num_heads = config.num_heads / config.num_kv_heads / 2 * config.num_kv_heads;
+    } else {
+      config.num_kv_heads = std::max<std::int64_t>(1, config.num_kv_heads / 2);
+      config.num_heads = config.num_kv_heads;
+    }
+    config.num_index_heads = config.num_kv_heads;
+  }
 }
 
 std::int64_t vector_width(const LayerCall& call) {
@@ -119,8 +173,23 @@ LayerCall decode_call(const CallShape& shape) {
   make_rows(shape, call);
   make_requests(shape, last / kBlockSize + 2, call);
   make_pools(shape, call);
-  call.cos_sin_cache = Tensor::zeros(shape.kind.model_dtype, {last + 1, shape.config.rotary_dim});
+  make_rope_rows(shape, call);
   return call;
+}
+
+GeneratorOptions random_attention_options(std::uint64_t seed) {
+  GeneratorOptions options = random_options(seed);
+  generator::Random random(seed + 0x5EED);
+  options.with_attention_metadata = true;
+  choose_selection(random, options.config);
+  choose_contexts(random, options);
+  limit_heads(options);
+  if (options.empty_row_share == 1 && random.chance(0.75)) options.empty_row_share = 0;
+  if (random.chance(0.85)) {  // scales that neither overflow K and V nor make them vanish
+    options.k_scale = static_cast<float>(random.binade(-6, 2));
+    options.v_scale = static_cast<float>(random.binade(-6, 2));
+  }
+  return options;
 }
 
 Outputs zero_insertion(const LayerCall& call) {
@@ -169,6 +238,24 @@ Tensor& k_pool(const LayerCall& call, Outputs& outputs) {
 
 Tensor& v_pool(const LayerCall& call, Outputs& outputs) {
   return call.config.kv_storage == KvStorage::separate ? outputs.v_cache : outputs.kv_cache;
+}
+
+const Tensor& k_pool(const LayerCall& call, const Outputs& outputs) {
+  return call.config.kv_storage == KvStorage::separate ? outputs.k_cache : outputs.kv_cache;
+}
+
+const Tensor& v_pool(const LayerCall& call, const Outputs& outputs) {
+  return call.config.kv_storage == KvStorage::separate ? outputs.v_cache : outputs.kv_cache;
+}
+
+std::int64_t slot_in_table(const LayerCall& call, const Outputs& outputs, std::int64_t row,
+                           std::int64_t head, std::int64_t i) {
+  const std::int64_t nkv = call.config.num_kv_heads;
+  const std::int64_t pages = call.config.kv_storage == KvStorage::separate ? 8 : 16;
+  const std::int64_t entry = (row * nkv + head) * call.config.topk * 8 + i / kPageSize;
+  const std::int64_t page =
+      outputs.sparse_block_table.as<std::int32_t>()[static_cast<std::size_t>(entry)] / nkv;
+  return page / pages * kBlockSize + page % pages * kPageSize + i % kPageSize;
 }
 
 void put(Tensor& tensor, std::int64_t element, float value) {

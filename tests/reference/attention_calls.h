@@ -65,6 +65,11 @@ struct CallShape {
 };
 LayerCall decode_call(const CallShape& shape);
 
+// Options of a random call with attention metadata: the cross product of random_options(), with
+// topk up to 64, forced blocks, contexts from 0 to 5,000 (every length around a block's end, and
+// around 2,048), score scales from flat to sharp, and few enough rows and heads for the oracle.
+GeneratorOptions random_attention_options(std::uint64_t seed);
+
 // q, index_q and caches of zeros, as insertion would leave them.
 Outputs zero_insertion(const LayerCall& call);
 
@@ -80,6 +85,12 @@ std::int64_t k_element(const LayerCall& call, std::int64_t slot, std::int64_t he
 std::int64_t v_element(const LayerCall& call, std::int64_t slot, std::int64_t head, std::int64_t d);
 Tensor& k_pool(const LayerCall& call, Outputs& outputs);
 Tensor& v_pool(const LayerCall& call, Outputs& outputs);
+const Tensor& k_pool(const LayerCall& call, const Outputs& outputs);
+const Tensor& v_pool(const LayerCall& call, const Outputs& outputs);
+
+// The slot, before any rebase, of token `i` of a row of the sparse block table.
+std::int64_t slot_in_table(const LayerCall& call, const Outputs& outputs, std::int64_t row,
+                           std::int64_t head, std::int64_t i);
 
 // Elements of the float formats as numbers. put() rounds to the tensor's type; a NaN gives its NaN
 // code, and fp8 overflow saturates.

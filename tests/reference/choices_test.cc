@@ -109,7 +109,7 @@ LayerCall telling_call(unsigned i) {
   config.overflow = (i & 8U) != 0 ? Overflow::nan : Overflow::saturate;
   return generate_call(options);
 }
-constexpr unsigned kTellingCalls = 192;
+constexpr unsigned kTellingCalls = 96;
 
 void PrintTo(const ChoiceRow& row, std::ostream* out) {
   *out << row.name;

@@ -20,8 +20,8 @@ class InsertionShard : public testing::TestWithParam<int> {};
 
 TEST_P(InsertionShard, EqualsTheOracleByteForByte) {
   std::cout << kCallsPerShard << " calls in this shard\n";
-  for (int i = 0; i < kCallsPerShard; ++i) {
-    const auto seed = static_cast<std::uint64_t>(GetParam() + kShards * i);
+  for (std::uint64_t i = 0; i < kCallsPerShard; ++i) {
+    const std::uint64_t seed = static_cast<std::uint64_t>(GetParam()) + kShards * i;
     const GeneratorOptions options = random_options(seed);
     const LayerCall call = generate_call(options);
     const Outputs expected = oracle::run_insertion(call);
@@ -87,8 +87,9 @@ TEST(Insertion, NegativePositionsNeedNoRowOfPositionZero) {
   }
 }
 
-// A graph buffer that permutes rows: its entries decide, slot_mapping does not, and head_slot
-// scales go with the slot that the entry stands for.
+// A graph buffer that permutes rows and is stale past them: its entries decide, slot_mapping does
+// not, head_slot scales go with the slot that the entry stands for, and padding and empty rows
+// store nothing even where it holds a slot for them.
 TEST(Insertion, FollowsAGraphBufferThatDisagreesWithTheSlotMapping) {
   int permuted = 0;
   for (std::uint64_t seed = 0; permuted < kCallsPerShard / 5; ++seed) {
@@ -97,12 +98,15 @@ TEST(Insertion, FollowsAGraphBufferThatDisagreesWithTheSlotMapping) {
     options.config.kv_storage = KvStorage::block_contiguous;
     options.with_page16_buffer = true;
     options.page16_excess = 0;
-    options.empty_row_share = 0;
+    options.empty_row_share = seed % 2 == 0 ? 0 : 0.4;
+    options.capacity = options.config.num_tokens + 2;
     LayerCall call = generate_call(options);
     const auto tokens = static_cast<std::size_t>(call.config.num_tokens);
     if (tokens < 2) continue;
     const auto buffer = call.page16_slot_mapping.as<std::int64_t>();
     std::swap(buffer[0], buffer[tokens - 1]);
+    buffer[tokens] = buffer[0];
+    buffer[tokens + 1] = 3;
     const Outputs expected = oracle::run_insertion(call);
     ASSERT_EQ(oracle::first_difference(call, expected, run_insertion(call)), "")
         << describe(options);

@@ -302,7 +302,7 @@ INSTANTIATE_TEST_SUITE_P(
     , SparseAttentionFarScore,
     testing::Values(
         // 2^-23 * 1.5 / (1 + 2^-23), and so on; float16 subnormals are multiples of 2^-24.
-        FarScore{-23, 0x1.8p-23F, 0x1p-22F}, FarScore{-24, 0x1.8p-24F, 0x1p-23F},
+        FarScore{-23, 0x1.8p-23F, 0x1.8p-23F}, FarScore{-24, 0x1.8p-24F, 0x1p-23F},
         FarScore{-25, 0x1.8p-25F, 0},  // P is a tie: to even, 0
         FarScore{-26, 0x1.8p-26F, 0}, FarScore{-125, 0x1.8p-125F, 0}, FarScore{-126, 0, 0},
         FarScore{-1000, 0, 0}));

@@ -39,7 +39,9 @@ struct UsageCase {
   std::vector<std::string> arguments;
   const char* message;
 };
-void PrintTo(const UsageCase& usage, std::ostream* out) { *out << usage.name; }
+void PrintTo(const UsageCase& usage, std::ostream* out) {
+  *out << usage.name;
+}
 
 class WrongUsage : public testing::TestWithParam<UsageCase> {};
 
@@ -71,7 +73,9 @@ INSTANTIATE_TEST_SUITE_P(
         {"memory_overflow", {"verify", "--max-memory", "99999999T", kDecode}, "--max-memory"},
         {"color", {"verify", "--color=maybe", kDecode}, "--color"},
         {"colors", {"verify", "--color=always", "--no-color", kDecode}, "--no-color"},
-        {"json_folder", {"verify", "--json", "no/such/folder.json", kDecode}, "no/such/folder.json"},
+        {"json_folder",
+         {"verify", "--json", "no/such/folder.json", kDecode},
+         "no/such/folder.json"},
         {"json_is_folder", {"verify", "--json", "fixtures", kDecode}, "fixtures"},
         {"inspect_nothing", {"inspect"}, "FILE"},
         {"inspect_two", {"inspect", kDecode, kDecode}, kDecode.c_str()},
@@ -79,7 +83,7 @@ INSTANTIATE_TEST_SUITE_P(
         {"replay_no_output", {"replay", kDecode, "--path", "reference"}, "--output"},
         {"replay_unknown_path",
          {"replay", kDecode, "--path", "refrence", "-o", "x.h5"},
-         "unknown path (known: reference)"},
+         "unknown path (known: reference, unfused, fused)"},
         {"diff_one_side", {"diff", kDecode + ":atom_fused"}, "B.h5:PATH"},
         {"diff_no_path", {"diff", kDecode, kDecode + ":atom_fused"}, "is not FILE:PATH"},
         {"diff_empty_path", {"diff", kDecode + ":", kDecode + ":atom_fused"}, "is not FILE:PATH"},
@@ -87,7 +91,9 @@ INSTANTIATE_TEST_SUITE_P(
     }),
     [](const auto& row) { return std::string(row.param.name); });
 
-bool has_escape_codes(const std::string& text) { return contains(text, "\x1b"); }
+bool has_escape_codes(const std::string& text) {
+  return contains(text, "\x1b");
+}
 
 TEST(Color, IsOnlyForTerminals) {
   EXPECT_FALSE(has_escape_codes(run_tool({"verify", kDecode}).out));
@@ -103,7 +109,8 @@ TEST(Color, EnvironmentTurnsItOff) {
 }
 
 TEST(Color, OptionsDecideBeforeTheEnvironment) {
-  EXPECT_TRUE(has_escape_codes(run_tool({"verify", "--color=always", kDecode}, {"NO_COLOR=1"}).out));
+  EXPECT_TRUE(
+      has_escape_codes(run_tool({"verify", "--color=always", kDecode}, {"NO_COLOR=1"}).out));
   EXPECT_FALSE(has_escape_codes(run_tool_on_terminal({"verify", "--no-color", kDecode}).out));
   EXPECT_FALSE(has_escape_codes(run_tool_on_terminal({"verify", "--color", "never", kDecode}).out));
 }

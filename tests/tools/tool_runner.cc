@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <pty.h>
 #include <spawn.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -78,10 +79,12 @@ pid_t spawn(const std::vector<std::string>& arguments, const Environment& enviro
   return child;
 }
 
-int exit_code_of(pid_t child) {
+void wait_for(pid_t child, ToolRun& run) {
   int status = 0;
-  if (waitpid(child, &status, 0) != child) throw std::runtime_error("waitpid failed");
-  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  rusage usage{};
+  if (wait4(child, &status, 0, &usage) != child) throw std::runtime_error("wait4 failed");
+  run.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  run.peak_kib = usage.ru_maxrss;
 }
 
 std::string read_text(const std::filesystem::path& file) {
@@ -98,7 +101,7 @@ ToolRun run_into_files(const std::vector<std::string>& arguments, const Environm
   actions.write_to(STDOUT_FILENO, out_file);
   actions.write_to(STDERR_FILENO, (folder / "err").string());
   ToolRun run;
-  run.exit_code = exit_code_of(spawn(arguments, environment, actions));
+  wait_for(spawn(arguments, environment, actions), run);
   if (own_file) run.out = read_text(out_file);
   run.err = read_text(folder / "err");
   return run;
@@ -139,7 +142,7 @@ ToolRun run_tool_on_terminal(const std::vector<std::string>& arguments,
   close(program_side);
   ToolRun run;
   run.out = read_terminal(terminal);
-  run.exit_code = exit_code_of(child);
+  wait_for(child, run);
   close(terminal);
   return run;
 }

@@ -1,6 +1,7 @@
 // Runs the built `zerodiff` as a user would.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -10,6 +11,7 @@ struct ToolRun {
   int exit_code = -1;  // 128 + the signal's number if a signal ended it
   std::string out;
   std::string err;
+  std::int64_t peak_kib = 0;  // resident memory; of the tool or its probe, whichever took more
 };
 
 using Environment = std::vector<std::string>;  // "NAME=value", besides the test's own

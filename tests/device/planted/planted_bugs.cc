@@ -1,0 +1,58 @@
+#include "tests/device/planted/planted_bugs.h"
+
+#include <cassert>
+
+namespace zerodiff::device {
+namespace {
+
+constexpr PlantedBugInfo kBugs[] = {
+#define ZERODIFF_PLANTED_BUG(name, id, what) {PlantedBug::name, #name, id, what},
+    ZERODIFF_PLANTED_BUGS(ZERODIFF_PLANTED_BUG)
+#undef ZERODIFF_PLANTED_BUG
+};
+
+constexpr std::string_view kDynamicScales = "the call does not compute scales";
+constexpr std::string_view kReader = "a reader's fault: insertion never decodes or descales";
+
+constexpr UnplantedClass kUnplanted[] = {
+    {"fp8-max-constant", kDynamicScales},
+    {"fp8-nan-decodes-finite", kReader},
+    {"scale-ignored-read", kReader},
+    {"scale-double-applied", kReader},
+    {"scale-applied-to-unquantised", kReader},
+    {"scale-layer-alias", "needs several layers"},
+    {"scale-stale", "needs two calls with different scales"},
+    {"scale-not-carried", "needs a pool that moves"},
+    {"scale-amax-wrong-source", kDynamicScales},
+    {"scale-floor-clamped", kDynamicScales},
+    {"scale-zero-amax", kDynamicScales},
+    {"scale-rounding-omitted", kDynamicScales},
+    {"block-table-oob-column", "insertion goes by slots and never reads the block table"},
+    {"index-cache-plane-mixup", "the index cache has no scales"},
+    {"rope-angle-fastmath", "the call brings its cosines and sines"},
+    {"rope-mscale", "the call brings its cosines and sines"},
+    {"compiler-miscompile", "shows between two builds of one source"},
+};
+
+}  // namespace
+
+std::span<const PlantedBugInfo> planted_bugs() {
+  return kBugs;
+}
+
+std::span<const UnplantedClass> unplanted_classes() {
+  return kUnplanted;
+}
+
+PlantGuard::PlantGuard(PlantedBug bug, const LayerCall& call) {
+  assert(planted::active == PlantedBug::none);
+  planted::active = bug;
+  planted::num_rows = call.capacity();
+  planted::pool_slots = call.num_slots();
+}
+
+PlantGuard::~PlantGuard() {
+  planted::active = PlantedBug::none;
+}
+
+}  // namespace zerodiff::device
