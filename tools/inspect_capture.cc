@@ -10,6 +10,7 @@
 #include "compare/not_exercised.h"
 #include "fixtures/capture_config.h"
 #include "fixtures/error.h"
+#include "reference/layer.h"
 #include "tools/describe_call.h"
 #include "tools/own_path.h"
 #include "tools/terminal.h"
@@ -127,7 +128,7 @@ std::vector<std::string> describe_exercise(const LayerCall& call) {
 // sends rows where they must not go) still has everything else to show.
 compare::Fp8ContractReport reference_codes(const LayerCall& call) {
   try {
-    const Outputs outputs = run_own_path(kReferencePath, call, 0);
+    const Outputs outputs = reference::run_insertion(call);
     return compare::fp8_contract_report(call, {{std::string(kReferencePath), &outputs}});
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::kInput) throw;

@@ -148,8 +148,9 @@ __device__ __forceinline__ void fused_insert(const FusedInsertArguments<KvCode, 
   if (heads.first >= heads.last) return;
   const RowState row = row_state(args.num_rows);
   HeadReader reader = read_heads(args.packed, layout, row, heads, {-1, -1});
-  const RopeFactors rope =
-      load_rope_factors<Row>(args.rope, load_or(args.positions, row, -1), row.lane);
+  const int64_t position = load_or(
+      args.positions, ZERODIFF_PLANT(rope_position_wrong, row, planted::first_row(row)), -1);
+  const RopeFactors rope = load_rope_factors<Row>(args.rope, position, row.lane);
   insert_q<Row>(args, layout, reader, rope);
   if (heads.last > layout.first_k && heads.first < layout.first_index_q) {
     const int64_t slot = kv_target(args, row);

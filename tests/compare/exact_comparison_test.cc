@@ -24,6 +24,7 @@ constexpr std::uint64_t kNan = 0x7FC0;
 
 std::vector<std::int64_t> indices(const std::vector<ElementDifference>& differences) {
   std::vector<std::int64_t> result;
+  result.reserve(differences.size());
   for (const ElementDifference& difference : differences) result.push_back(difference.flat_index);
   return result;
 }

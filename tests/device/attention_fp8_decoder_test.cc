@@ -29,8 +29,8 @@ const Format kFormats[] = {
 
 double magnitude_of(const Format& format, std::uint32_t magnitude) {
   const auto exponent = static_cast<int>(magnitude >> format.mantissa_bits);
-  const double fraction = std::ldexp(magnitude & ((1U << format.mantissa_bits) - 1),
-                                     -format.mantissa_bits);
+  const double fraction =
+      std::ldexp(magnitude & ((1U << format.mantissa_bits) - 1), -format.mantissa_bits);
   return exponent == 0 ? std::ldexp(fraction, 1 - format.bias)
                        : std::ldexp(1 + fraction, exponent - format.bias);
 }
@@ -42,8 +42,8 @@ bool is_nan_code(const Format& format, std::uint32_t code) {
 
 double wanted_value(const Format& format, std::uint32_t code) {
   const bool infinite = format.code == kE5m2 && (code & 0x7F) == 0x7C;
-  const double magnitude = infinite ? std::numeric_limits<double>::infinity()
-                                    : magnitude_of(format, code & 0x7F);
+  const double magnitude =
+      infinite ? std::numeric_limits<double>::infinity() : magnitude_of(format, code & 0x7F);
   return code & 0x80 ? -magnitude : magnitude;
 }
 

@@ -168,9 +168,10 @@ TEST(IndexScoreNan, IsIgnoredUnlessAllAreNan) {
 
 TEST(IndexScoreZero, IsNeverNegative) {
   AttentionCase of = one_row();
-  // The smallest product there is underflows, and a sum of it alone is -0.
-  for (std::int64_t d = 0; d < kHeadDim; ++d) set_index_q(of, 0, 0, d, d == 0 ? 0x1p-120 : 0);
-  for (std::int64_t j = 0; j < 4; ++j) set_index_k(of, slot_of(of.call, 0, j), 0, -0x1p-120);
+  // The product of the last dim underflows, and +0 with it is -0.
+  constexpr std::int64_t kLast = kHeadDim - 1;
+  for (std::int64_t d = 0; d < kHeadDim; ++d) set_index_q(of, 0, 0, d, d == kLast ? 0x1p-120 : 0);
+  for (std::int64_t j = 0; j < 4; ++j) set_index_k(of, slot_of(of.call, 0, j), kLast, -0x1p-120);
   for (const PathKind kind : kPathKinds) {
     const float score = only_score(of, kind);
     EXPECT_EQ(score, 0.0F) << name_of(kind);

@@ -116,8 +116,7 @@ TEST(SkippedIndexBranch, ReadsTheSelectionOfTheCall) {
   given.inserted.topk_index = reused.call.topk_index;
   for (const PathKind kind : kPathKinds) {
     const Outputs a = run_stages(reused, kind);
-    const Outputs b =
-        run_stages(given, kind, {.first_stage = AttentionStage::sparse_block_table});
+    const Outputs b = run_stages(given, kind, {.first_stage = AttentionStage::sparse_block_table});
     EXPECT_EQ(attention_difference(a, b), "") << name_of(kind);
     EXPECT_TRUE(a.attn_output.present());
   }

@@ -44,7 +44,7 @@ std::string tensor_difference(const Tensor& a, const Tensor& b) {
     const std::byte* x = a.bytes().data() + i;
     const std::byte* y = b.bytes().data() + i;
     if (std::memcmp(x, y, size) == 0 || (is_nan(a.type(), x) && is_nan(b.type(), y))) continue;
-    return "element " + std::to_string(i / size) + " of " + to_string(a.shape());
+    return "element " + std::to_string(i / size) + " of " + zerodiff::to_string(a.shape());
   }
   return "";
 }
@@ -53,6 +53,24 @@ void store(Tensor& tensor, std::int64_t element, double value) {
   const std::uint16_t bits = bits_of(tensor.type(), value);
   const std::size_t size = element_size(tensor.type());
   std::memcpy(tensor.bytes().data() + static_cast<std::size_t>(element) * size, &bits, size);
+}
+
+Tensor Outputs::*kv_tensor(const LayerCall& call, Plane plane) {
+  if (call.config.kv_storage == KvStorage::block_contiguous) return &Outputs::kv_cache;
+  return plane == Plane::k ? &Outputs::k_cache : &Outputs::v_cache;
+}
+
+std::int64_t kv_element(const LayerCall& call, Plane plane, std::int64_t slot, std::int64_t kv_head,
+                        std::int64_t dim) {
+  const std::int64_t x = call.cache_vector_width();
+  const std::int64_t offset = slot % kPageSize;
+  std::int64_t page = slot / kPageSize;
+  if (call.config.kv_storage == KvStorage::block_contiguous) {
+    page += slot / kBlockSize * kPagesPerBlock + (plane == Plane::v ? kPagesPerBlock : 0);
+  }
+  const std::int64_t head = (page * call.config.num_kv_heads + kv_head) * kHeadDim * kPageSize;
+  return head + (plane == Plane::k ? dim / x * kPageSize * x + offset * x + dim % x
+                                   : offset / x * kHeadDim * x + dim * x + offset % x);
 }
 
 }  // namespace
@@ -124,20 +142,18 @@ std::int64_t slot_of(const LayerCall& call, std::int64_t request, std::int64_t p
 
 void set_kv(AttentionCase& of, Plane plane, std::int64_t slot, std::int64_t kv_head,
             std::int64_t dim, double value) {
-  const std::int64_t nkv = of.call.config.num_kv_heads;
-  const std::int64_t x = of.call.cache_vector_width();
-  const bool separate = of.call.config.kv_storage == KvStorage::separate;
-  std::int64_t page = slot / kPageSize;
-  const std::int64_t offset = slot % kPageSize;
-  if (!separate) page += slot / kBlockSize * kPagesPerBlock + (plane == Plane::v ? 8 : 0);
-  const std::int64_t head = (page * nkv + kv_head) * kHeadDim * kPageSize;
-  const std::int64_t inside = plane == Plane::k
-                                  ? dim / x * kPageSize * x + offset * x + dim % x
-                                  : offset / x * kHeadDim * x + dim * x + offset % x;
-  Tensor& tensor = !separate           ? of.inserted.kv_cache
-                   : plane == Plane::k ? of.inserted.k_cache
-                                       : of.inserted.v_cache;
-  store(tensor, head + inside, value);
+  store(of.inserted.*kv_tensor(of.call, plane), kv_element(of.call, plane, slot, kv_head, dim),
+        value);
+}
+
+void copy_kv(const AttentionCase& from, AttentionCase& to, Plane plane, std::int64_t slot,
+             std::int64_t kv_head, std::int64_t dim) {
+  Tensor Outputs::*const tensor = kv_tensor(from.call, plane);
+  const std::size_t size = element_size(from.call.kv_cache_type());
+  const std::int64_t element = kv_element(from.call, plane, slot, kv_head, dim);
+  const std::size_t place = static_cast<std::size_t>(element) * size;
+  std::memcpy((to.inserted.*tensor).bytes().data() + place,
+              (from.inserted.*tensor).bytes().data() + place, size);
 }
 
 void set_index_k(AttentionCase& of, std::int64_t slot, std::int64_t dim, double value) {
@@ -155,19 +171,22 @@ void set_index_q(AttentionCase& of, std::int64_t row, std::int64_t head, std::in
 
 std::uint16_t bits_of(ElementType type, double value) {
   const auto number = static_cast<float>(value);
+  const auto fp8 = [&](std::int32_t format) {
+    return static_cast<std::uint16_t>(make_fp8_encoder(format, 0).encode(number));
+  };
   switch (type) {
     case ElementType::bfloat16:
       return BFloat16::encode(number);
     case ElementType::float16:
       return Float16::encode(number);
     case ElementType::float8_e4m3fn:
-      return make_fp8_encoder(kE4m3fn, 0).encode(number);
+      return fp8(kE4m3fn);
     case ElementType::float8_e4m3fnuz:
-      return make_fp8_encoder(kE4m3fnuz, 0).encode(number);
+      return fp8(kE4m3fnuz);
     case ElementType::float8_e5m2:
-      return make_fp8_encoder(kE5m2, 0).encode(number);
+      return fp8(kE5m2);
     default:
-      return make_fp8_encoder(kE5m2fnuz, 0).encode(number);
+      return fp8(kE5m2fnuz);
   }
 }
 

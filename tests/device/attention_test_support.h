@@ -45,6 +45,8 @@ std::int64_t slot_of(const LayerCall& call, std::int64_t request, std::int64_t p
 enum class Plane : std::uint8_t { k, v };
 void set_kv(AttentionCase& of, Plane plane, std::int64_t slot, std::int64_t kv_head,
             std::int64_t dim, double value);
+void copy_kv(const AttentionCase& from, AttentionCase& to, Plane plane, std::int64_t slot,
+             std::int64_t kv_head, std::int64_t dim);
 void set_index_k(AttentionCase& of, std::int64_t slot, std::int64_t dim, double value);
 void set_q(AttentionCase& of, std::int64_t row, std::int64_t head, std::int64_t dim, double value);
 void set_index_q(AttentionCase& of, std::int64_t row, std::int64_t head, std::int64_t dim,

@@ -128,9 +128,9 @@ TEST_P(IndexTopk, TakesTheBestByScoreThenById) {
     for (std::size_t i = 0; i < selected.size(); i += topk) {
       const auto row = static_cast<std::int64_t>(i / topk) % of.call.config.num_tokens;
       const auto head = static_cast<std::int64_t>(i / topk) / of.call.config.num_tokens;
-      const std::vector<std::int32_t> found(selected.begin() + static_cast<std::ptrdiff_t>(i),
-                                            selected.begin() +
-                                                static_cast<std::ptrdiff_t>(i + topk));
+      const std::vector<std::int32_t> found(
+          selected.begin() + static_cast<std::ptrdiff_t>(i),
+          selected.begin() + static_cast<std::ptrdiff_t>(i + topk));
       ASSERT_EQ(found, wanted_row(of, head, row))
           << name_of(kind) << " head " << head << " row " << row;
     }

@@ -6,6 +6,7 @@
 #include <array>
 #include <cstring>
 #include <optional>
+#include <ostream>
 
 #include "fixtures/layer_call_checks.h"
 
@@ -57,7 +58,7 @@ void leave_stale_tail(LayerCall& call) {
   }
 }
 
-// V values whose quotient by the scale (49) is a tie between two fp8 codes, exactly; times the
+// V values whose quotient by the scale (63) is a tie between two fp8 codes, exactly; times the
 // rounded reciprocal it is not.
 void align_v_with_ties(LayerCall& call) {
   const LayerConfig& config = call.config;
@@ -67,8 +68,8 @@ void align_v_with_ties(LayerCall& call) {
   const auto count = static_cast<std::size_t>(config.num_kv_heads * kHeadDim);
   for (std::size_t t = 0; t < static_cast<std::size_t>(call.capacity()); ++t) {
     for (std::size_t d = 0; d < count; ++d) {
-      // 49 * 1.mmm1 has 11 significant bits, as many as float16.
-      const auto product = static_cast<std::uint32_t>(49 * (17 + 2 * (d % 8)));
+      // 63 * 1.mmm1 has 11 significant bits, as many as float16.
+      const auto product = static_cast<std::uint32_t>(63 * (17 + 2 * (d % 8)));
       std::uint32_t exponent = 15 + 3;
       std::uint32_t significand = product;
       while (significand < 1024) significand *= 2, --exponent;
@@ -95,6 +96,7 @@ std::vector<NamedCall> fp8_calls() {
   fnuz.config.scale_op = ScaleOp::divide;
   fnuz.config.rotary_dim = 24;
   fnuz.max_context = 200;
+  fnuz.num_requests = 3;
   fnuz.v_scale = 0.001F;
   calls.push_back({"e4m3fnuz_contiguous_fp32", fnuz});
 
@@ -117,7 +119,7 @@ std::vector<NamedCall> fp8_calls() {
   calls.push_back({"e4m3fn_wide_nan", wide});
 
   auto ties = options_of(6, kFp16, {2, 2}, 16, kE4m3fnType);
-  ties.v_scale = 49;
+  ties.v_scale = 63;
   calls.push_back({"e4m3fn_ties", ties, &align_v_with_ties});
   return calls;
 }
@@ -202,6 +204,10 @@ LayerCall NamedCall::make() const {
   if (edit != nullptr) edit(call);
   check_layer_call(call);
   return call;
+}
+
+void PrintTo(const NamedCall& named, std::ostream* out) {
+  *out << named.name;
 }
 
 const std::vector<NamedCall>& named_calls() {

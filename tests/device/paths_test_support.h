@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <iosfwd>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,8 @@ struct NamedCall {
 
   LayerCall make() const;
 };
+
+void PrintTo(const NamedCall& named, std::ostream* out);
 
 // Calls that between them reach each way through the kernels: both storages and batch modes, 16-bit
 // and fp8 caches, both granularities, padding and empty rows, whole and scattered runs of V, and

@@ -56,6 +56,10 @@ std::optional<std::string> first_symptom(PlantedBug bug) {
   return std::nullopt;
 }
 
+void PrintTo(const PlantedBugInfo& bug, std::ostream* out) {
+  *out << bug.name;
+}
+
 class PlantedBugs : public testing::TestWithParam<PlantedBugInfo> {};
 
 TEST_P(PlantedBugs, AreCaught) {
@@ -89,8 +93,8 @@ struct ExpectedFault {
 const ExpectedFault kExpectedFaults[] = {
     {PlantedBug::divergent_collective, "bf16_prefill", PathKind::fused,
      FaultKind::partial_collective},
-    {PlantedBug::race_missing_sync, "bf16_prefill", PathKind::fused, FaultKind::lds_race},
-    {PlantedBug::uninit_read, "bf16_prefill", PathKind::fused, FaultKind::lds_unwritten_read},
+    {PlantedBug::race_missing_sync, "bf16_prefill", PathKind::fused, FaultKind::lds_unwritten_read},
+    {PlantedBug::uninit_read, "e5m2_infinity", PathKind::fused, FaultKind::lds_unwritten_read},
     {PlantedBug::slot_neg_oob, "bf16_empty_rows_mixed_caches", PathKind::fused,
      FaultKind::out_of_bounds},
     {PlantedBug::rope_table_oob, "bf16_empty_rows_mixed_caches", PathKind::fused,

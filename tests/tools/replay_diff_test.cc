@@ -55,8 +55,7 @@ TEST_P(Replay, KeepsEverythingElse) {
 
 INSTANTIATE_TEST_SUITE_P(Captured, Replay, testing::Values(kDecode, kPrefill, kGraph),
                          [](const auto& row) {
-                           const std::string stem = std::filesystem::path(row.param).stem();
-                           return stem;
+                           return std::filesystem::path(row.param).stem().string();
                          });
 
 TEST(Replay, IntoTheCaptureItself) {

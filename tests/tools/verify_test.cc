@@ -228,11 +228,10 @@ TEST(Verify, ReportFitsAHundredColumns) {
 
 TEST(Verify, ReportNamesWhatAPersonLooksFor) {
   const ToolRun run = run_tool({"verify", "--paths", "atom_fused", kDecode});
-  for (const char* part : {"heads 16/1/1, rotary 64, bf16, kv fp8_e4m3fn, eager decode, 5 tokens",
-                           "max abs error", "229,376", "token 0", "slot map",
-                           "breaks code: 27 of 640", "warnings", "not exercised", "FAILED",
-                           "re-run: zerodiff verify --paths atom_fused "
-                           "fixtures/captured/"}) {
+  for (const char* part :
+       {"heads 16/1/1, rotary 64, bf16, kv fp8_e4m3fn, eager decode, 5 tokens", "max abs error",
+        "229,376", "token 0", "slot map", "breaks code: 27 of 640", "warnings", "not exercised",
+        "FAILED", "re-run: zerodiff verify --paths atom_fused fixtures/captured/"}) {
     EXPECT_TRUE(contains(run.out, part)) << part << "\n" << run.out;
   }
   EXPECT_EQ(lines_of(run.out).back(), "0 passed, 1 failed");

@@ -77,6 +77,12 @@ Row even_row(Row row) {
   return row;
 }
 
+template <class Row>
+Row first_row(Row row) {
+  row.row = 0;
+  return row;
+}
+
 inline std::int64_t wrapped_to_32_bits(std::int64_t offset) {
   return static_cast<std::int32_t>(static_cast<std::uint32_t>(offset));
 }
