@@ -1,7 +1,6 @@
 #include "compare/case_verdict.h"
 
 #include <algorithm>
-#include <set>
 #include <vector>
 
 namespace zerodiff::compare {
@@ -63,16 +62,14 @@ std::vector<std::string> faults_of(const CaseReport& report) {
   for (const PathFault& fault : report.path_faults) {
     faults.push_back(fault.path + ": " + fault.text);
   }
-  std::set<std::string> judged_paths;
   for (const Comparison& comparison : report.comparisons) {
     if (!comparison.gates) continue;
-    judged_paths.insert({comparison.path, comparison.against});
     if (comparison.verdict != Verdict::identical && comparison.verdict != Verdict::absent) {
       faults.push_back(describe(comparison));
     }
   }
   for (const Fp8TensorReport& tensor : report.fp8_contract.tensors) {
-    if (!tensor.conforms && judged_paths.contains(tensor.path)) faults.push_back(describe(tensor));
+    if (!tensor.conforms && tensor.gates) faults.push_back(describe(tensor));
   }
   add_side_effects(report, faults);
   return faults;

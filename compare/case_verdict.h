@@ -16,8 +16,7 @@ struct CaseVerdict {
 //
 // failed:  the slot maps are not equivalent (whatever gates), an own path had a fault, broke its
 //          write set, differs between eager and graph-safe or reads what is not live, a gating
-//          comparison is not identical, or a path that gates, or that gating comparisons are held against, breaks a clause of
-//          the fp8 contract.
+//          comparison is not identical, or a gating tensor breaks a clause of the fp8 contract.
 // missing: nothing of that, but a gating output is absent, or gating comparisons together had no
 //          element to compare.
 // skipped: no comparison gates, so nothing here could have failed.

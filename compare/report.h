@@ -144,6 +144,7 @@ struct Fp8TensorReport {
   std::int64_t nan_inputs = 0;
   std::vector<Fp8Clause> clauses;
   bool conforms = true;
+  bool gates = false;  // whether a tensor that does not conform fails the case
 };
 
 struct Fp8ContractReport {

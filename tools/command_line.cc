@@ -201,10 +201,10 @@ void add_devices(CLI::App& app, Action& action) {
 
 void add_diff(CLI::App& app, Arguments& arguments, Action& action) {
   CLI::App* command = app.add_subcommand("diff", "Assert that two stored paths are identical");
-  command->add_option("A.h5:PATH", arguments.expected, "What is expected")
+  command->add_option("EXPECTED", arguments.expected, "What is expected, A.h5:PATH")
       ->required()
       ->option_text(" ");
-  command->add_option("B.h5:PATH", arguments.got, "What is held against it")
+  command->add_option("GOT", arguments.got, "What is held against it, B.h5:PATH")
       ->required()
       ->option_text(" ");
   add_thread_option(*command, arguments);

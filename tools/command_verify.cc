@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <algorithm>
 #include <set>
 #include <span>
 #include <string>
@@ -49,9 +48,7 @@ std::string nothing_selected(std::span<const CaseResult> cases, const PathSelect
     if (result.report.outcome == Outcome::invalid_input) return {};
     if (result.report.outcome == Outcome::crashed) return {};
     known.insert(result.path_names.begin(), result.path_names.end());
-    any_compared |= std::ranges::any_of(result.report.comparisons, [](const auto& comparison) {
-      return comparison.gates && comparison.verdict != compare::Verdict::absent;
-    });
+    any_compared |= !result.gated_paths.empty();
   }
   const std::string known_list = known.empty() ? "none" : fmt::format("{}", fmt::join(known, ", "));
   for (const std::string& name : gate.names) {

@@ -4,12 +4,17 @@
 #include <fmt/ranges.h>
 #include <unistd.h>
 
+#include <charconv>
+#include <optional>
 #include <thread>
 
 #include "fixtures/error.h"
 
 #ifdef ZERODIFF_HOST_BACKEND
 #include "device/host/host_backend.h"
+#endif
+#ifdef ZERODIFF_GPU_BACKEND
+#include "device/gpu/gpu_backend.h"
 #endif
 
 namespace zerodiff::tools {
@@ -33,10 +38,35 @@ std::unique_ptr<device::Backend> open_host(int wave_width, int threads) {
 }
 #endif
 
+#ifdef ZERODIFF_GPU_BACKEND
+DeviceInfo describe_gpu(const device::GpuInfo& gpu, std::size_t index) {
+  return {fmt::format("{}:{}", device::gpu_backend_name(), index),
+          fmt::format("{} ({}): {:.0f} GiB, waves of {}, driver {}", gpu.name, gpu.architecture,
+                      static_cast<double>(gpu.memory_bytes) / (1U << 30U), gpu.wave_width,
+                      gpu.driver_version)};
+}
+
+// "cuda" and "cuda:0" are the first GPU. Nothing for another name.
+std::optional<int> gpu_index(std::string_view name) {
+  if (name == device::gpu_backend_name()) return 0;
+  const std::string prefix = std::string(device::gpu_backend_name()) + ":";
+  if (!name.starts_with(prefix)) return std::nullopt;
+  name.remove_prefix(prefix.size());
+  int index = 0;
+  const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), index);
+  if (error != std::errc() || end != name.data() + name.size()) return std::nullopt;
+  return index;
+}
+#endif
+
 }  // namespace
 
 std::vector<DeviceInfo> list_devices() {
   std::vector<DeviceInfo> devices;
+#ifdef ZERODIFF_GPU_BACKEND
+  const std::vector<device::GpuInfo> gpus = device::list_gpus();
+  for (std::size_t i = 0; i < gpus.size(); ++i) devices.push_back(describe_gpu(gpus[i], i));
+#endif
 #ifdef ZERODIFF_HOST_BACKEND
   devices.push_back(describe_host());
 #endif
@@ -57,6 +87,9 @@ std::unique_ptr<device::Backend> open_device(std::string_view name, int wave_wid
     if (devices.empty()) return nullptr;
     name = devices.front().name;
   }
+#ifdef ZERODIFF_GPU_BACKEND
+  if (const auto index = gpu_index(name)) return std::make_unique<device::GpuBackend>(*index);
+#endif
 #ifdef ZERODIFF_HOST_BACKEND
   if (name == kHost) return open_host(wave_width, threads);
 #endif

@@ -70,16 +70,10 @@ std::string verdict_words(SlotMapVerdict verdict) {
   return verdict == SlotMapVerdict::equivalent ? "equivalent" : "not applicable";
 }
 
-bool path_gates(const compare::CaseReport& report, const std::string& path) {
-  return std::ranges::any_of(report.comparisons, [&](const compare::Comparison& comparison) {
-    return comparison.path == path && comparison.gates;
-  });
-}
-
-std::vector<Cell> cells_of(const Fp8TensorReport& tensor, bool gates) {
-  const Style style = tensor.conforms ? Style::green : gates ? Style::red : Style::yellow;
+std::vector<Cell> cells_of(const Fp8TensorReport& tensor) {
+  const Style style = tensor.conforms ? Style::green : tensor.gates ? Style::red : Style::yellow;
   return {{tensor.conforms ? "✓"
-           : gates         ? "✗"
+           : tensor.gates  ? "✗"
                            : "!",
            style},
           {tensor.tensor, Style::plain},
@@ -130,9 +124,9 @@ bool is_like(TensorRange first, TensorRange other) {
          std::ranges::equal(first, other, same_counts);
 }
 
-void add_rows(TextTable& table, TensorRange tensors, bool gates) {
+void add_rows(TextTable& table, TensorRange tensors) {
   for (const Fp8TensorReport& tensor : tensors) {
-    table.add_row(cells_of(tensor, gates));
+    table.add_row(cells_of(tensor));
     for (const Fp8Clause& clause : tensor.clauses) {
       if (!clause.applies || clause.violations == 0) continue;
       table.add_lines(wrapped("        breaks ", describe_violation(clause)));
@@ -198,7 +192,7 @@ std::string print_fp8_contract(const compare::CaseReport& report, const Painter&
       continue;
     }
     if (!first) table.add_lines("\n");
-    add_rows(table, tensors, path_gates(report, path));
+    add_rows(table, tensors);
   }
   text += '\n' + table.render(paint);
   if (!alike.empty()) {

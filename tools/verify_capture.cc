@@ -50,63 +50,57 @@ std::string options_of(const VerifyOptions& options) {
   return text;
 }
 
+compare::Fp8ContractReport gating(compare::Fp8ContractReport report, bool gates) {
+  for (compare::Fp8TensorReport& tensor : report.tensors) tensor.gates = gates;
+  return report;
+}
+
+bool any_compared(const std::vector<compare::Comparison>& comparisons) {
+  return std::ranges::any_of(comparisons, [](const compare::Comparison& comparison) {
+    return comparison.total.elements > 0;
+  });
+}
+
 void judge_paths(CaptureReader& reader, const Outputs& reference, const VerifyOptions& options,
-                 const OnStep& on_step, CaseReport& report) {
+                 const OnStep& on_step, CaseResult& result) {
   const LayerCall& call = reader.call();
   Outputs got;
   for (const std::string& path : reader.path_names()) {
     on_step("judging " + path);
     got = reader.read_path(path, std::move(got));
-    append(report.comparisons,
-           compare::compare_outputs(call, reference, std::string(kReferencePath), got, path,
-                                    {{.threads = options.threads}, options.gate.gates(path)}));
-    append(report.fp8_contract.tensors,
-           compare::fp8_contract_report(call, {{path, &got}}, options.threads).tensors);
+    const bool gates = options.gate.gates(path);
+    std::vector<compare::Comparison> comparisons =
+        compare::compare_outputs(call, reference, std::string(kReferencePath), got, path,
+                                 {{.threads = options.threads}, gates});
+    if (gates && any_compared(comparisons)) result.gated_paths.push_back(path);
+    append(result.report.comparisons, std::move(comparisons));
+    append(
+        result.report.fp8_contract.tensors,
+        gating(compare::fp8_contract_report(call, {{path, &got}}, options.threads), gates).tensors);
   }
-}
-
-// The own path gates always: it has run by now, and must keep its own contract. Its tensors come
-// first, each once; a captured path may have its name.
-compare::CaseVerdict verdict_of_own_path(const CaseReport& report) {
-  std::set<std::string> seen;
-  for (const compare::Fp8TensorReport& tensor : report.fp8_contract.tensors) {
-    if (tensor.path != kReferencePath || !seen.insert(tensor.tensor).second) break;
-    if (tensor.conforms) continue;
-    return {Outcome::failed, fmt::format("the reference's own {} breaks the fp8 contract, a defect "
-                                         "of this tool",
-                                         tensor.tensor)};
-  }
-  return {};
-}
-
-bool compared(const CaseReport& report, const std::string& path) {
-  return std::ranges::any_of(report.comparisons, [&](const compare::Comparison& comparison) {
-    return comparison.path == path && comparison.total.elements > 0;
-  });
 }
 
 // What was asked for and is not there: a path, or anything in it that could be compared.
-std::string describe_lacking(const CaseReport& report, const PathSelection& gate,
-                             const std::vector<std::string>& path_names) {
-  std::string lacking = gate.lacking(path_names);
-  for (const std::string& path : path_names) {
-    if (!gate.gates(path) || compared(report, path)) continue;
+std::string describe_lacking(const CaseResult& result, const PathSelection& gate) {
+  std::string lacking = gate.lacking(result.path_names);
+  for (const std::string& path : result.path_names) {
+    if (!gate.gates(path) || std::ranges::binary_search(result.gated_paths, path)) continue;
     if (!lacking.empty()) lacking += "; ";
     lacking += "no output of " + path + " could be compared";
   }
   return lacking;
 }
 
-compare::CaseVerdict decide(const CaseReport& report, const PathSelection& gate,
-                            const std::vector<std::string>& path_names) {
-  compare::CaseVerdict verdict = compare::case_verdict(report);
-  const std::string lacking = describe_lacking(report, gate, path_names);
+compare::CaseVerdict decide(const CaseResult& result, const PathSelection& gate) {
+  compare::CaseVerdict verdict = compare::case_verdict(result.report);
+  const std::string lacking = describe_lacking(result, gate);
   if (verdict.outcome == Outcome::failed) {
     if (!lacking.empty()) verdict.reason += "; " + lacking;
     return verdict;
   }
   if (!lacking.empty()) return {Outcome::missing, lacking};
-  return verdict.outcome == Outcome::skipped ? verdict_of_own_path(report) : verdict;
+  // Without a device nothing is compared; the reference has run and kept its own contract.
+  return verdict.outcome == Outcome::skipped ? compare::CaseVerdict{} : verdict;
 }
 
 // A slot buffer that sends rows where they must not go is a fault to report, not an input to
@@ -125,23 +119,26 @@ std::optional<Outputs> run_reference(const LayerCall& call, int threads, CaseRep
 }
 
 void judge(CaptureReader& reader, const VerifyOptions& options, const OnStep& on_step,
-           CaseReport& report) {
+           CaseResult& result) {
   const LayerCall& call = reader.call();
+  CaseReport& report = result.report;
   report.warnings = reader.warnings();
   report.slot_map = compare::slot_map_report(call);
   on_step("running the reference");
   const std::optional<Outputs> reference = run_reference(call, options.threads, report);
   if (!reference) return;
-  report.fp8_contract = compare::fp8_contract_report(
-      call, {{std::string(kReferencePath), &*reference}}, options.threads);
+  report.fp8_contract =
+      gating(compare::fp8_contract_report(call, {{std::string(kReferencePath), &*reference}},
+                                          options.threads),
+             true);
   report.not_exercised = compare::not_exercised(call, report.fp8_contract);
   const auto backend = open_device(options.device, options.wave_width, options.threads);
   if (backend) {
     judge_device_paths(call, *reference, *backend, {.threads = options.threads}, on_step, report);
   }
-  judge_paths(reader, *reference, options, on_step, report);
+  judge_paths(reader, *reference, options, on_step, result);
   report.warnings = reader.warnings();
-  auto [outcome, reason] = decide(report, options.gate, reader.path_names());
+  auto [outcome, reason] = decide(result, options.gate);
   report.outcome = outcome;
   report.reason = std::move(reason);
 }
@@ -152,7 +149,7 @@ void open_and_judge(const std::filesystem::path& file, const VerifyOptions& opti
   CaptureReader reader(file, options.read);
   result.call = describe_call(reader.call());
   result.path_names = reader.path_names();
-  judge(reader, options, on_step, result.report);
+  judge(reader, options, on_step, result);
 }
 
 }  // namespace

@@ -48,7 +48,7 @@ struct HostKernel {
 };
 
 template <class T>
-constexpr std::string_view kTypeName = "";
+constexpr std::string_view kTypeName{};
 template <>
 inline constexpr std::string_view kTypeName<std::int32_t> = "int32_t";
 template <>
@@ -128,8 +128,8 @@ struct HostKernelMaker;
 
 template <class... Parameters, void (*kFunction)(Parameters...)>
 struct HostKernelMaker<kFunction> {
-  static HostKernel make(std::string name, unsigned max_threads) {
-    return {.name = std::move(name),
+  static HostKernel make(std::string_view name, unsigned max_threads) {
+    return {.name = std::string(name),
             .max_threads = max_threads,
             .parameters = {ParameterTraits<Parameters>::describe()...},
             .bind = [](std::span<const BoundArgument> arguments) -> std::unique_ptr<BoundKernel> {

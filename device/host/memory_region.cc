@@ -1,8 +1,9 @@
 #include "device/host/memory_region.h"
 
 #include <atomic>
-#include <cstring>
+#include <bit>
 #include <string_view>
+#include <type_traits>
 
 #include "device/host/access_rules.h"
 #include "device/host/work_item.h"
@@ -27,17 +28,24 @@ std::string_view verb(Access access) {
   return access == Access::read ? "read of " : "write to ";
 }
 
+// The bits of an element as an unsigned number.
+template <class T>
+std::uint64_t bits_of(T value) {
+  if constexpr (std::is_integral_v<T>) {
+    return static_cast<std::make_unsigned_t<T>>(value);
+  } else {
+    return std::bit_cast<std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t>>(value);
+  }
+}
+
 template <class T>
 std::string hex_of(T value) {
-  constexpr std::string_view kDigits = "0123456789abcdef";
-  unsigned char bytes[sizeof(T)];
-  std::memcpy(bytes, &value, sizeof(value));
-  std::string text = "0x";
-  for (std::size_t i = sizeof(T); i-- > 0;) {  // little-endian
-    text += kDigits[bytes[i] >> 4];
-    text += kDigits[bytes[i] & 15];
+  std::string text(2 * sizeof(T), '0');
+  std::uint64_t bits = bits_of(value);
+  for (auto digit = text.rbegin(); digit != text.rend(); ++digit, bits >>= 4) {
+    *digit = "0123456789abcdef"[bits & 15];
   }
-  return text;
+  return text.insert(0, "0x");
 }
 
 std::string name_of_other(Stamp other) {
@@ -122,7 +130,7 @@ void write_element(const MemoryRegion& region, std::int64_t element, T value, Ca
   const Stamp readers = std::atomic_ref<std::uint64_t>(region.readers[element]).load();
   const T before = place.load(std::memory_order_relaxed);
   const bool has_value = !region.starts_unwritten || is_written<kSpace>(writers, self);
-  const bool changes = !has_value || std::memcmp(&before, &value, sizeof(T)) != 0;
+  const bool changes = !has_value || bits_of(before) != bits_of(value);
   if (write_collides_with_writers<kSpace>(writers, self, changes)) [[unlikely]] {
     unlock<kSpace>(word, writers);
     raise_write_conflict(region, element, writers, before, value, site);

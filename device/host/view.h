@@ -21,10 +21,10 @@ struct AccessIndex {
   CallSite site;
 
   template <class I>
-  requires std::convertible_to<I, std::int64_t> &&(!std::floating_point<std::remove_cvref_t<I>>)
-      AccessIndex(I&& index,
+  requires(std::convertible_to<I, std::int64_t> && !std::floating_point<I>)
+      AccessIndex(I index,
                   CallSite where = CallSite::here())  // NOLINT(google-explicit-constructor)
-      : value(static_cast<std::int64_t>(std::forward<I>(index))), site(where) {}
+      : value(static_cast<std::int64_t>(std::move(index))), site(where) {}
 };
 
 template <class T>

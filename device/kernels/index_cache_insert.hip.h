@@ -44,16 +44,15 @@ __device__ __forceinline__ CodeSlice<Code> stored_index_k_codes(
 template <class Row, class Code>
 __device__ __forceinline__ void index_cache_insert(const IndexCacheInsertArguments<Code>& args) {
   const PackedRow layout = packed_row(args.num_heads, args.num_kv_heads, args.num_index_heads);
-  RowState state = row_state(args.num_rows);
+  const RowState state = row_state(args.num_rows);
+  const int64_t head_start = state.row * layout.pitch + layout.index_k * kHeadElements;
+  // On its way while the slot is looked up.
+  const CodeSlice<uint16_t> index_k =
+      load_slice(args.packed + (head_start + lane_element(state.lane)), state.present);
   const int64_t slot = stored_slot(load_or(args.index_slot_mapping, state, -1), state.row,
                                    load_or(args.positions, state, -1), args.num_tokens[0]);
-  state.present = slot >= 0;
-  const View<const uint16_t> row =
-      args.packed + (state.row * layout.pitch + lane_element(state.lane));
-  const CodeSlice<uint16_t> index_k =
-      load_slice(row + layout.index_k * kHeadElements, state.present);
   store_slice(args.index_cache + (index_row_start(slot) + lane_element(state.lane)),
-              stored_index_k_codes<Row>(args, index_k, state), state.lane, state.present);
+              stored_index_k_codes<Row>(args, index_k, state), state.lane, slot >= 0);
 }
 
 #define ZERODIFF_INDEX_CACHE_INSERT(name, Row, Code)                                              \

@@ -44,21 +44,33 @@ __device__ __forceinline__ CodeSlice<Code> stored_k_codes(
   }
 }
 
+// One kv head of a row.
+struct KvHead {
+  CodeSlice<uint16_t> k;
+  CodeSlice<uint16_t> v;
+};
+
+// `row` is this lane's place in the packed row.
+__device__ __forceinline__ KvHead load_kv_head(View<const uint16_t> row, const PackedRow& layout,
+                                               int32_t kv_head, bool present) {
+  return {load_slice(row + (layout.first_k + kv_head) * kHeadElements, present),
+          load_slice(row + (layout.first_v + kv_head) * kHeadElements, present)};
+}
+
 template <class Row, class Code>
 __device__ __forceinline__ void cache_head(const ReshapeAndCacheArguments<Code>& args,
                                            const RowState& state, const ValueTile<Code>& tile,
                                            TileShare share, int64_t slot, int32_t kv_head,
-                                           const CodeSlice<uint16_t>& k,
-                                           const CodeSlice<uint16_t>& v) {
-  CodeSlice<Code> k_code = {};
-  CodeSlice<Code> v_code = {};
-  if (state.present) {
+                                           const KvHead& head) {
+  CodeSlice<Code> k = {};
+  CodeSlice<Code> v = {};
+  if (slot >= 0) {
     const Fp8Encoder encoder = make_fp8_encoder(args.kv_format, args.switches);
-    k_code = stored_k_codes<Row>(args, k, {args.k_scale, kv_head, slot}, encoder, state);
-    v_code = v_codes<Row, Code>(v, {args.v_scale, kv_head, slot}, encoder, args.switches);
+    k = stored_k_codes<Row>(args, head.k, {args.k_scale, kv_head, slot}, encoder, state);
+    v = v_codes<Row, Code>(head.v, {args.v_scale, kv_head, slot}, encoder, args.switches);
   }
-  store_k(args.k_cache, slot, kv_head, args.num_kv_heads, k_code, state.lane, state.present);
-  store_values(tile, share, v_code, state.lane, args.v_cache, kv_head, args.num_kv_heads);
+  store_k(args.k_cache, slot, kv_head, args.num_kv_heads, k, state.lane, slot >= 0);
+  store_values(tile, share, v, state.lane, args.v_cache, kv_head, args.num_kv_heads);
 }
 
 template <class Row, class Code>
@@ -67,24 +79,25 @@ __device__ __forceinline__ void reshape_and_cache(const ReshapeAndCacheArguments
   ZERODIFF_SHARED(int64_t, tile_slots, kRowsPerBlock);
   const ValueTile<Code> tile = {tile_rows, tile_slots};
   const PackedRow layout = packed_row(args.num_heads, args.num_kv_heads, args.num_index_heads);
-  RowState state = row_state(args.num_rows);
-  const int64_t slot = load_or(args.kv_slots, state, -1);
-  state.present = slot >= 0;
+  const HeadRange heads = head_range(args.num_kv_heads);
+  if (heads.first >= heads.last) return;
+  const RowState state = row_state(args.num_rows);
   const View<const uint16_t> row =
       args.packed + (state.row * layout.pitch + lane_element(state.lane));
+  // The heads are on their way while the slots are looked up, and later ones while earlier ones are
+  // stored.
+  KvHead next = load_kv_head(row, layout, heads.first, state.present);
+  const int64_t slot = load_or(args.kv_slots, state, -1);
   const TileShare share = share_tile(tile, state.lane, slot);
-  const HeadRange heads = head_range(args.num_kv_heads);
   for (int32_t kv_head = heads.first; kv_head < heads.last; ++kv_head) {
-    const CodeSlice<uint16_t> k =
-        load_slice(row + (layout.first_k + kv_head) * kHeadElements, state.present);
-    const CodeSlice<uint16_t> v =
-        load_slice(row + (layout.first_v + kv_head) * kHeadElements, state.present);
-    cache_head<Row>(args, state, tile, share, slot, kv_head, k, v);
+    const KvHead head = next;
+    if (kv_head + 1 < heads.last) next = load_kv_head(row, layout, kv_head + 1, state.present);
+    cache_head<Row>(args, state, tile, share, slot, kv_head, head);
   }
 }
 
 #define ZERODIFF_RESHAPE_AND_CACHE(name, Row, Code)                                              \
-  ZERODIFF_KERNEL_RESIDENT(name, 256, 4)                                                         \
+  ZERODIFF_KERNEL_BOUNDS(name, 256)                                                              \
   (View<const uint16_t> packed, View<const float> k_fp32, View<const int64_t> kv_slots,          \
    View<const float> k_scale, View<const float> v_scale, View<Code> k_cache, View<Code> v_cache, \
    int32_t num_rows, int32_t num_heads, int32_t num_kv_heads, int32_t num_index_heads,           \

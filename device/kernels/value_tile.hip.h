@@ -84,10 +84,12 @@ __device__ __forceinline__ void store_scattered_run(const ValueTile<Code>& tile,
   const int32_t row = share.first_row + share.worker % kRun;
   const int64_t slot = tile.slots[row];
   if (slot < 0) return;
-  const int64_t start = v_head_start<Code>(slot, kv_head, num_kv_heads);
-  for (int32_t d = share.worker / kRun; d < kHeadElements; d += kStep) {
+  const int32_t first_d = share.worker / kRun;
+  const View<Code> place = v_cache + v_head_start<Code>(slot, kv_head, num_kv_heads);
+  for (int32_t i = 0; i < kHeadElements / kStep; ++i) {
+    const int32_t d = first_d + i * kStep;
     const Code code = tile.rows[row * kTilePitch<Code> + d];
-    v_cache[start + ZERODIFF_PLANT(kv_v_layout, d * kRun, planted::k_order(d, kRun))] = code;
+    place[ZERODIFF_PLANT(kv_v_layout, d * kRun, planted::k_order(d, kRun))] = code;
   }
 }
 

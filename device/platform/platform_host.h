@@ -16,8 +16,8 @@
 // NOLINTEND(bugprone-reserved-identifier)
 
 #define ZERODIFF_KERNEL(name) ZERODIFF_KERNEL_BOUNDS(name, 1024)
-#define ZERODIFF_KERNEL_BOUNDS(name, max_threads)             \
-  inline constexpr unsigned name##_max_threads = max_threads; \
+#define ZERODIFF_KERNEL_BOUNDS(name, max_threads)               \
+  inline constexpr unsigned name##_max_threads = (max_threads); \
   inline void name
 
 #define ZERODIFF_UNROLL
@@ -25,6 +25,7 @@
 #define ZERODIFF_KERNEL_RESIDENT(name, max_threads, resident) \
   ZERODIFF_KERNEL_BOUNDS(name, max_threads)
 
+// NOLINTBEGIN(bugprone-macro-parentheses): T is a type
 // The declaration object's address is the identity of the array, as the declaration is on a GPU:
 // all threads of a group that pass here share it, and each template instance has its own.
 #define ZERODIFF_SHARED(T, name, count)                                            \
@@ -38,6 +39,8 @@
       ::zerodiff::device::host::CallSite::here()};                                 \
   const ::zerodiff::device::host::SharedView<T> name =                             \
       ::zerodiff::device::host::shared_array<T>(name##_declaration)
+
+// NOLINTEND(bugprone-macro-parentheses)
 
 namespace zerodiff::device {
 inline namespace host {

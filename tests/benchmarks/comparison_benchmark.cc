@@ -80,7 +80,7 @@ void run(benchmark::State& state, const Pair& pair, double baseline_seconds) {
   options.threads = static_cast<int>(state.range(0));
   std::int64_t mismatches = 0;
   const auto start = std::chrono::steady_clock::now();
-  for (auto _ : state) {
+  for ([[maybe_unused]] auto _ : state) {
     mismatches = compare_all(pair.expected, pair.got, NanRule::any_nan, options).mismatches;
   }
   const double seconds =
@@ -93,7 +93,7 @@ void run(benchmark::State& state, const Pair& pair, double baseline_seconds) {
 
 void memcmp_baseline(benchmark::State& state) {
   const Pair pair(ElementType::bfloat16);
-  for (auto _ : state) {
+  for ([[maybe_unused]] auto _ : state) {
     benchmark::DoNotOptimize(
         std::memcmp(pair.expected.bytes().data(), pair.got.bytes().data(), kBytes));
   }

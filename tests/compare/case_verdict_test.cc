@@ -31,8 +31,9 @@ Comparison comparison(const std::string& path, const std::string& output, Verdic
   return result;
 }
 
-Fp8TensorReport broken_tensor(const std::string& path) {
+Fp8TensorReport broken_tensor(const std::string& path, bool gates) {
   Fp8TensorReport tensor;
+  tensor.gates = gates;
   tensor.path = path;
   tensor.tensor = "k";
   tensor.conforms = false;
@@ -46,7 +47,7 @@ CaseReport passing() {
                         comparison("fused", "k_cache", Verdict::identical, true),
                         comparison("atom_fused", "q", Verdict::different, false),
                         comparison("atom_fused", "v_cache", Verdict::absent, false)};
-  report.fp8_contract.tensors = {broken_tensor("atom_fused")};
+  report.fp8_contract.tensors = {broken_tensor("atom_fused", false)};
   report.slot_map.verdict = SlotMapVerdict::equivalent;
   return report;
 }
@@ -81,7 +82,7 @@ TEST(CaseVerdictTest, TheReasonNamesTheFirstFaultAndCountsTheRest) {
   report.comparisons[0] = comparison("fused", "q", Verdict::different, true);
   report.comparisons[0].total.first[0].where.clear();
   report.comparisons[1] = comparison("fused", "k_cache", Verdict::different, true);
-  report.fp8_contract.tensors.push_back(broken_tensor("fused"));
+  report.fp8_contract.tensors.push_back(broken_tensor("fused", true));
   EXPECT_EQ(case_verdict(report).reason,
             "fused: q differs from reference in 12 of 4096 elements, first at element 17 (and 2 "
             "more)");
@@ -105,10 +106,10 @@ TEST(CaseVerdictTest, ASlotMapThatDoesNotApplyDecidesNothing) {
   EXPECT_EQ(case_verdict(report).outcome, Outcome::passed);
 }
 
-TEST(CaseVerdictTest, TheFp8ContractOfGatingPathsAndOfTheReferenceGates) {
+TEST(CaseVerdictTest, TheFp8ContractOfGatingTensorsGates) {
   for (const std::string path : {"fused", "reference"}) {
     CaseReport report = passing();
-    report.fp8_contract.tensors.push_back(broken_tensor(path));
+    report.fp8_contract.tensors.push_back(broken_tensor(path, true));
     const CaseVerdict verdict = case_verdict(report);
     EXPECT_EQ(verdict.outcome, Outcome::failed);
     EXPECT_EQ(verdict.reason, path +

@@ -11,7 +11,6 @@
 #include <string>
 #include <vector>
 
-#include "fixtures/generator_random.h"
 #include "tests/device/attention_test_support.h"
 
 namespace zerodiff::device {
@@ -85,8 +84,12 @@ double scale_of(const AttentionCase& of, const Tensor& scales, std::int64_t head
 
 // Whole numbers that stand for q, k and v, by place; the same wherever they are looked up.
 int small_number(std::uint64_t salt, std::int64_t a, std::int64_t b, std::int64_t c, int most) {
-  generator::Random random(salt ^ static_cast<std::uint64_t>(a * 1'000'003 + b * 997 + c));
-  return static_cast<int>(random.integer(-most, most));
+  std::uint64_t hash = salt + static_cast<std::uint64_t>((a * 1'000'003 + b) * 1021 + c);
+  for (int round = 0; round < 2; ++round) {
+    hash = (hash ^ hash >> 29) * 0x9E3779B97F4A7C15U;
+  }
+  const auto range = static_cast<std::uint64_t>(2 * most + 1);
+  return static_cast<int>((hash >> 33) % range) - most;
 }
 // q is 1 in one dim of a head, and k whole: a score is an element of k.
 std::int64_t query_dim(std::int64_t row, std::int64_t head) {

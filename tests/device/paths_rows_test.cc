@@ -77,6 +77,9 @@ TEST_P(Rows, AloneGiveTheSameBytesAsInTheBatch) {
   EXPECT_TRUE(identical(one_by_one.k_cache, wanted.k_cache));
   EXPECT_TRUE(identical(one_by_one.v_cache, wanted.v_cache));
   EXPECT_TRUE(identical(one_by_one.kv_cache, wanted.kv_cache));
+  if (wanted.index_cache.present()) {
+    EXPECT_TRUE(identical(one_by_one.index_cache, wanted.index_cache));
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Paths, Rows, testing::ValuesIn(named_calls()),

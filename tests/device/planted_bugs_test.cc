@@ -56,10 +56,6 @@ std::optional<std::string> first_symptom(PlantedBug bug) {
   return std::nullopt;
 }
 
-void PrintTo(const PlantedBugInfo& bug, std::ostream* out) {
-  *out << bug.name;
-}
-
 class PlantedBugs : public testing::TestWithParam<PlantedBugInfo> {};
 
 TEST_P(PlantedBugs, AreCaught) {

@@ -58,7 +58,7 @@ const std::string kDecode = captured("decode_fp8");
 INSTANTIATE_TEST_SUITE_P(
     All, WrongUsage,
     testing::ValuesIn(std::vector<UsageCase>{
-        {"no_command", {}, "no command given, wanted one of verify, inspect, replay, diff"},
+        {"no_command", {}, "no command given, wanted one of verify, inspect, replay"},
         {"empty_command", {""}, "unknown command ''"},
         {"unknown_command", {"verfy", kDecode}, "unknown command 'verfy'"},
         {"unknown_option", {"verify", "--fast", kDecode}, "--fast"},
@@ -80,11 +80,11 @@ INSTANTIATE_TEST_SUITE_P(
         {"inspect_nothing", {"inspect"}, "FILE"},
         {"inspect_two", {"inspect", kDecode, kDecode}, kDecode.c_str()},
         {"replay_no_path", {"replay", kDecode, "-o", "x.h5"}, "--path"},
-        {"replay_no_output", {"replay", kDecode, "--path", "reference"}, "--output"},
+        {"replay_no_output", {"replay", kDecode, "--path", "reference"}, "wanted -o FILE"},
         {"replay_unknown_path",
          {"replay", kDecode, "--path", "refrence", "-o", "x.h5"},
          "unknown path (known: reference, unfused, fused)"},
-        {"diff_one_side", {"diff", kDecode + ":atom_fused"}, "B.h5:PATH"},
+        {"diff_one_side", {"diff", kDecode + ":atom_fused"}, "GOT is required"},
         {"diff_no_path", {"diff", kDecode, kDecode + ":atom_fused"}, "is not FILE:PATH"},
         {"diff_empty_path", {"diff", kDecode + ":", kDecode + ":atom_fused"}, "is not FILE:PATH"},
         {"diff_empty_file", {"diff", ":atom_fused", kDecode + ":atom_fused"}, "is not FILE:PATH"},

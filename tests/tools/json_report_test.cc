@@ -117,7 +117,8 @@ TEST(JsonReport, IsTheSameToTheByteForInspect) {
 }
 
 TEST(JsonReport, OnStandardOutputTakesThePlaceOfTheTable) {
-  const ToolRun run = run_tool({"verify", "--json", "-", "--paths", "nvcc_fused", kDecode});
+  const ToolRun run =
+      run_tool({"verify", "--device", "host", "--json", "-", "--paths", "nvcc_fused", kDecode});
   EXPECT_EQ(run.exit_code, 0);
   EXPECT_EQ(run.err, "");
   const Json report = Json::parse(run.out, nullptr, false);

@@ -8,13 +8,18 @@ target_compile_definitions(zerodiff_options INTERFACE
   EIGEN_FAST_MATH=0           # Eigen's packet sqrt is not IEEE otherwise
   EIGEN_DONT_PARALLELIZE
   ZERODIFF_VERSION="${PROJECT_VERSION}")
-target_compile_options(zerodiff_options INTERFACE
+set(zerodiff_cxx_options
   -march=${ZERODIFF_MARCH} -ffp-contract=off -fno-math-errno -fno-trapping-math
   -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wnon-virtual-dtor -Woverloaded-virtual
   -Wno-ignored-attributes)    # vector types as template arguments
+set(zerodiff_cuda_options -fmad=false)
 if(ZERODIFF_WERROR)
-  target_compile_options(zerodiff_options INTERFACE -Werror)
+  list(APPEND zerodiff_cxx_options -Werror)
+  list(APPEND zerodiff_cuda_options -Werror=all-warnings)
 endif()
+target_compile_options(zerodiff_options INTERFACE
+  "$<$<COMPILE_LANGUAGE:C,CXX>:${zerodiff_cxx_options}>"
+  "$<$<COMPILE_LANGUAGE:CUDA>:${zerodiff_cuda_options}>")
 if(ZERODIFF_SANITIZE)
   target_compile_options(zerodiff_options INTERFACE
     -fsanitize=${ZERODIFF_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)

@@ -1,6 +1,7 @@
 #include "tests/device/planted/planted_bugs.h"
 
 #include <cassert>
+#include <ostream>
 
 namespace zerodiff::device {
 namespace {
@@ -35,6 +36,10 @@ constexpr UnplantedClass kUnplanted[] = {
 };
 
 }  // namespace
+
+void PrintTo(const PlantedBugInfo& bug, std::ostream* out) {
+  *out << bug.name;
+}
 
 std::span<const PlantedBugInfo> planted_bugs() {
   return kBugs;

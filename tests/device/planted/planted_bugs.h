@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <iosfwd>
 #include <span>
 #include <string_view>
 
@@ -18,6 +19,9 @@ struct PlantedBugInfo {
   std::string_view id;           // the fault class of docs/faults.md; two bugs may share one
   std::string_view description;  // what the kernel does wrong
 };
+
+// Its name, for GoogleTest.
+void PrintTo(const PlantedBugInfo& bug, std::ostream* out);
 
 // All bugs; PlantedBug::none is not among them.
 std::span<const PlantedBugInfo> planted_bugs();
