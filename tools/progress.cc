@@ -12,6 +12,7 @@ namespace {
 
 constexpr std::chrono::milliseconds kPeriod{250};
 constexpr std::chrono::seconds kSilence{1};
+constexpr std::size_t kTimeColumns = 12;
 
 }  // namespace
 
@@ -52,16 +53,20 @@ void Progress::draw() {
   const auto elapsed = std::chrono::steady_clock::now() - start_;
   if (what_.empty() || elapsed < kSilence) return;
   const double seconds = std::chrono::duration<double>(elapsed).count();
-  fmt::print(stderr, "\r\x1b[K{:.0f} s  {:.{}}", seconds, what_, kReportColumns - 12);
+  erase();
+  const std::string line =
+      fmt::format("{:.0f} s  {:.{}}", seconds, what_, kReportColumns - kTimeColumns);
+  fmt::print(stderr, "{}", line);
   std::fflush(stderr);
-  drawn_ = true;
+  drawn_columns_ = display_width(line);
 }
 
+// With spaces: no escape codes, so that NO_COLOR and simple terminals need no other way.
 void Progress::erase() {
-  if (!drawn_) return;
-  fmt::print(stderr, "\r\x1b[K");
+  if (drawn_columns_ == 0) return;
+  fmt::print(stderr, "\r{:{}}\r", "", drawn_columns_);
   std::fflush(stderr);
-  drawn_ = false;
+  drawn_columns_ = 0;
 }
 
 }  // namespace zerodiff::tools

@@ -31,7 +31,7 @@ class Progress {
   std::mutex mutex_;
   std::condition_variable_any wake_;
   std::string what_;
-  bool drawn_ = false;
+  std::size_t drawn_columns_ = 0;
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
   std::jthread thread_;  // last: it stops before the rest goes
 };

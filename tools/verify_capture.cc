@@ -167,6 +167,7 @@ CaseResult verify_capture(const std::filesystem::path& file, const VerifyOptions
   try {
     open_and_judge(file, options, on_step, result);
   } catch (const Error& error) {
+    if (error.kind() == ErrorKind::kUsage) throw;  // true of every capture
     const bool machine = error.kind() == ErrorKind::kInfrastructure;
     ended(machine ? Outcome::crashed : Outcome::invalid_input, error.what());
   } catch (const std::bad_alloc&) {

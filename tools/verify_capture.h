@@ -26,7 +26,8 @@ using OnStep = std::function<void(const std::string& step)>;
 // against it. Never throws for what a capture holds or lacks, or for a machine that fails: an
 // invalid capture is INVALID_INPUT, a path that is asked for and not there MISSING, anything else
 // that ends the work early CRASHED, each with its reason. Without a path that gates, the case
-// PASSED if the reference ran and the slot maps are equivalent.
+// PASSED if the reference ran and the slot maps are equivalent. Throws Error (kUsage) for a device
+// that this build does not know.
 CaseResult verify_capture(const std::filesystem::path& file, const VerifyOptions& options,
                           const OnStep& on_step);
 

@@ -12,14 +12,14 @@ inline namespace ZERODIFF_KERNEL_SET {
 // Dims 8*part .. 8*part + 7 of a granule of K.
 template <class Row, class Code>
 __device__ __forceinline__ ColumnValues k_values(const Fp8Decoder& decoder,
-                                                 const Granules<Code>& granules, int32_t part,
+                                                 const Granules& granules, int32_t part,
                                                  const KColumns& columns) {
   ColumnValues values;
   ZERODIFF_UNROLL
   for (int32_t i = 0; i < kColumnsPerThread; ++i) {
     ZERODIFF_UNROLL
     for (int32_t j = 0; j < kInnerStep; ++j) {
-      const Code code = part_code(granules.e[i], part, j);
+      const Code code = part_code<Code>(granules.e[i], part, j);
       values.e[i][j] = cached_value<Row>(decoder, code, columns.scale[i]);
     }
   }
@@ -35,8 +35,8 @@ __device__ __forceinline__ TileSums<kHeads> query_dot_keys(const PagedKv<Code>& 
   constexpr int32_t kParts = kGranuleParts<Code>;
   const Fp8Decoder decoder = make_fp8_decoder(kv.kv_format);
   TileSums<kHeads> sums = zero_sums<kHeads>();
-  Granules<Code> next = load_k(kv, columns, 0);
-  Granules<Code> granules = next;
+  Granules next = load_k(kv, columns, 0);
+  Granules granules = next;
   for (int32_t step = 0; step < kHeadElements / kInnerStep; ++step) {
     const int32_t part = step % kParts;
     if (part == 0) {
@@ -45,7 +45,7 @@ __device__ __forceinline__ TileSums<kHeads> query_dot_keys(const PagedKv<Code>& 
       if (following * kGranule<Code> < kHeadElements) next = load_k(kv, columns, following);
     }
     add_products(sums, query, heads, step * kInnerStep,
-                 k_values<Row>(decoder, granules, part, columns));
+                 k_values<Row, Code>(decoder, granules, part, columns));
   }
   return sums;
 }
@@ -118,7 +118,7 @@ __device__ __forceinline__ void stage_weights(const uint16_t (&p)[4], int32_t he
 // Tokens first .. first + 7 of V, which are part `part` of their granule.
 template <class Row, class Code>
 __device__ __forceinline__ ColumnValues v_values(const Fp8Decoder& decoder,
-                                                 const Granules<Code>& granules, int32_t part,
+                                                 const Granules& granules, int32_t part,
                                                  SharedView<const float> v_scales, int32_t first) {
   float scales[kInnerStep] = {};
   if constexpr (sizeof(Code) == 1) {
@@ -134,37 +134,52 @@ __device__ __forceinline__ ColumnValues v_values(const Fp8Decoder& decoder,
   for (int32_t i = 0; i < kColumnsPerThread; ++i) {
     ZERODIFF_UNROLL
     for (int32_t j = 0; j < kInnerStep; ++j) {
-      const Code code = part_code(granules.e[i], part, j);
+      const Code code = part_code<Code>(granules.e[i], part, j);
       values.e[i][j] = cached_value<Row>(decoder, code, scales[j]);
     }
   }
   return values;
 }
 
-// o of the first `heads` heads, in the thread's dims. `weights` is [kHeads][128], `v_scales` [128].
+// What P V reads from LDS.
+struct ValueInputs {
+  SharedView<float> weights;   // [kHeads][128]
+  SharedView<float> v_scales;  // [128], of fp8 caches
+  SharedView<int32_t> pages;   // [8]
+};
+
+// All of it but the weights. A barrier must follow.
+template <class Code>
+__device__ __forceinline__ void stage_block(const PagedKv<Code>& kv, const TableBlock& block,
+                                            const ValueInputs& inputs) {
+  stage_pages(kv, block, inputs.pages);
+  stage_v_scales(kv, block, inputs.v_scales);
+}
+
+// o of the first `heads` heads, in the thread's dims.
 template <class Row, class Code, int32_t kHeads>
 __device__ __forceinline__ TileSums<kHeads> weighted_values(const PagedKv<Code>& kv,
                                                             const TableBlock& block, int32_t heads,
-                                                            SharedView<const float> weights,
-                                                            SharedView<const float> v_scales) {
+                                                            const ValueInputs& inputs) {
   constexpr int32_t kParts = kGranuleParts<Code>;
   const Fp8Decoder decoder = make_fp8_decoder(kv.kv_format);
   TileSums<kHeads> sums = zero_sums<kHeads>();
-  Granules<Code> next = load_v(kv, block, 0);
-  Granules<Code> granules = next;
+  Granules next = load_v(kv, inputs.pages, 0);
+  Granules granules = next;
   for (int32_t first = 0; first < block.tokens; first += kInnerStep) {
     const int32_t part = first / kInnerStep % kParts;
     if (part == 0) {
       granules = next;
       const int32_t following = first / kGranule<Code> + 1;
-      if (following * kGranule<Code> < block.tokens) next = load_v(kv, block, following);
+      if (following * kGranule<Code> < block.tokens) next = load_v(kv, inputs.pages, following);
     }
-    const ColumnValues values = v_values<Row>(decoder, granules, part, v_scales, first);
+    const ColumnValues values =
+        v_values<Row, Code>(decoder, granules, part, inputs.v_scales, first);
     const int32_t live = block.tokens - first;
     if (live >= kInnerStep) {
-      add_products(sums, weights, heads, first, values);
+      add_products(sums, inputs.weights, heads, first, values);
     } else {
-      add_first_products(sums, weights, heads, first, values, live);
+      add_first_products(sums, inputs.weights, heads, first, values, live);
     }
   }
   return sums;

@@ -24,20 +24,28 @@ struct AttentionMergeArguments {
   int32_t topk;
 };
 
-// One head of a row, of which the calling thread has 8 dims.
+inline constexpr int32_t kMergeLanes = kMergeThreads / kMergeHeads;  // of a head, 8 dims each
+
+// One head of a row, of which the calling thread has some dims.
 struct MergeLane {
   int64_t row;
   int32_t head;
-  int32_t dim;
+  int32_t lane;   // 0 .. 15
+  int32_t first;  // lane 0 of this head, counted in the group of 32
+  int32_t blocks;
+  bool live;  // otherwise there is no such head, and the thread only takes part in shuffles
 };
 
-__device__ __forceinline__ MergeLane merge_lane(const AttentionMergeArguments& args) {
-  constexpr int32_t kLanes = kMergeThreads / kMergeHeads;
+__device__ __forceinline__ MergeLane merge_lane(const AttentionMergeArguments& args,
+                                                int32_t blocks) {
   const int32_t thread = static_cast<int32_t>(threadIdx.x);
   MergeLane lane;
   lane.row = args.first_row + blockIdx.x;
-  lane.head = static_cast<int32_t>(blockIdx.y) * kMergeHeads + thread / kLanes;
-  lane.dim = thread % kLanes * (kHeadElements / kLanes);
+  lane.head = static_cast<int32_t>(blockIdx.y) * kMergeHeads + thread / kMergeLanes;
+  lane.lane = thread % kMergeLanes;
+  lane.first = thread % 32 - lane.lane;
+  lane.blocks = blocks;
+  lane.live = lane.head < args.group;
   return lane;
 }
 
@@ -47,33 +55,64 @@ __device__ __forceinline__ int64_t merge_source(const AttentionMergeArguments& a
   return ((lane.row - args.first_row) * args.topk + n) * args.group + lane.head;
 }
 
-// O and L over the blocks, which are at least one.
+// m of block n, or what leaves a maximum as it is.
+__device__ __forceinline__ float block_max_or_least(const AttentionMergeArguments& args,
+                                                    const MergeLane& lane, int32_t n) {
+  if (!lane.live || n >= lane.blocks) return -INFINITY;
+  const float block_max = args.partial_max[merge_source(args, lane, n)];
+  return block_max;
+}
+
+// M, in all lanes of the head: each of them looks at every 16th block.
+__device__ __forceinline__ float merged_max(const AttentionMergeArguments& args,
+                                            const MergeLane& lane) {
+  float max = -INFINITY;
+  for (int32_t n = lane.lane; n < lane.blocks; n += kMergeLanes) {
+    max = fmaxf(max, block_max_or_least(args, lane, n));
+  }
+  for (int32_t mask = kMergeLanes / 2; mask > 0; mask /= 2) {
+    max = fmaxf(max, shfl_xor32(max, mask));
+  }
+  return max;
+}
+
+// O and L over the blocks so far.
 struct MergedHead {
   float out[8];
   float sum;
 };
 
-__device__ __forceinline__ MergedHead merge_blocks(const AttentionMergeArguments& args,
-                                                   const MergeLane& lane, int32_t blocks) {
-  float max = -INFINITY;
-  for (int32_t n = 0; n < blocks; ++n) {
-    const float block_max = args.partial_max[merge_source(args, lane, n)];
-    max = fmaxf(max, block_max);
-  }
-  MergedHead merged = {};
-  for (int32_t n = 0; n < blocks; ++n) {
-    const int64_t source = merge_source(args, lane, n);
-    const float block_max = args.partial_max[source];
-    const float block_sum = args.partial_sum[source];
-    const float weight = contract_exp2(block_max - max);
-    merged.sum = fmaf(weight, block_sum, merged.sum);
+__device__ __forceinline__ void merge_block(const AttentionMergeArguments& args,
+                                            const MergeLane& lane, int32_t n, float weight,
+                                            float block_sum, MergedHead& merged) {
+  merged.sum = fmaf(weight, block_sum, merged.sum);
+  const int64_t source = merge_source(args, lane, n) * kHeadElements + lane.lane * 8;
+  ZERODIFF_UNROLL
+  for (int32_t half = 0; half < 8; half += 4) {
+    const Vec16<float> out = load16(args.partial_out, source + half);
     ZERODIFF_UNROLL
-    for (int32_t half = 0; half < 8; half += 4) {
-      const Vec16<float> out = load16(args.partial_out, source * kHeadElements + lane.dim + half);
-      ZERODIFF_UNROLL
-      for (int32_t i = 0; i < 4; ++i) {
-        merged.out[half + i] = fmaf(weight, out.e[i], merged.out[half + i]);
-      }
+    for (int32_t i = 0; i < 4; ++i) {
+      merged.out[half + i] = fmaf(weight, out.e[i], merged.out[half + i]);
+    }
+  }
+}
+
+// All blocks in order. Each lane prepares the weight of one block of 16; all of them need it.
+__device__ __forceinline__ MergedHead merge_blocks(const AttentionMergeArguments& args,
+                                                   const MergeLane& lane) {
+  const float max = merged_max(args, lane);
+  MergedHead merged = {};
+  for (int32_t base = 0; base < lane.blocks; base += kMergeLanes) {
+    const int32_t own = base + lane.lane;
+    const float own_weight = contract_exp2(block_max_or_least(args, lane, own) - max);
+    float own_sum = 0.0F;
+    if (lane.live && own < lane.blocks) own_sum = args.partial_sum[merge_source(args, lane, own)];
+    const int32_t rest = lane.blocks - base;
+    const int32_t count = rest < kMergeLanes ? rest : kMergeLanes;
+    for (int32_t i = 0; i < count; ++i) {
+      const float weight = shfl32(own_weight, lane.first + i);
+      const float block_sum = shfl32(own_sum, lane.first + i);
+      if (lane.live) merge_block(args, lane, base + i, weight, block_sum, merged);
     }
   }
   return merged;
@@ -81,17 +120,18 @@ __device__ __forceinline__ MergedHead merge_blocks(const AttentionMergeArguments
 
 template <class Row>
 __device__ __forceinline__ void attention_merge(const AttentionMergeArguments& args) {
-  const MergeLane lane = merge_lane(args);
-  const int64_t num_rows = int64_t{args.num_tokens[0]} * args.num_kv_heads;
-  if (lane.row >= num_rows || lane.head >= args.group) return;
-  const int32_t context = args.context_lens[lane.row];
+  const int64_t row = args.first_row + blockIdx.x;
+  if (row >= int64_t{args.num_tokens[0]} * args.num_kv_heads) return;
+  const int32_t context = args.context_lens[row];
+  const MergeLane lane = merge_lane(args, (context + kBlockTokens - 1) / kBlockTokens);
   Vec16<uint16_t> out = {};
   if (context > 0) {
-    const MergedHead merged = merge_blocks(args, lane, (context + kBlockTokens - 1) / kBlockTokens);
+    const MergedHead merged = merge_blocks(args, lane);
     ZERODIFF_UNROLL
     for (int32_t i = 0; i < 8; ++i) out.e[i] = Row::encode(merged.out[i] / merged.sum);
   }
-  store16(args.out, (lane.row * args.group + lane.head) * kHeadElements + lane.dim, out);
+  if (!lane.live) return;
+  store16(args.out, (row * args.group + lane.head) * kHeadElements + lane.lane * 8, out);
 }
 
 // docs/kernels.md describes every argument. The x axis counts rows first_row .., the y axis groups

@@ -33,24 +33,26 @@ struct ColumnValues {
   float e[kColumnsPerThread][kInnerStep];
 };
 
-// One granule of 16 bytes for each column of the calling thread.
-template <class Code>
+// A granule of 16 bytes for each column of the calling thread. It stays in whole words until its
+// elements are needed: taking it apart would wait for the load.
+using Granule = Vec16<uint32_t>;
 struct Granules {
-  Vec16<Code> e[kColumnsPerThread];
+  Granule e[kColumnsPerThread];
 };
 
-// Granules come in parts of 8 elements. Code j of part `part`; the loop over parts may stay a loop,
-// since nothing here is indexed by it.
+// Granules come in parts of 8 elements: code j of part `part`. Nothing is indexed by `part`, so a
+// loop over parts may stay a loop.
 template <class Code>
 inline constexpr int32_t kGranuleParts = 16 / sizeof(Code) / kInnerStep;
 
-__device__ __forceinline__ uint16_t part_code(const Vec16<uint16_t>& granule, int32_t /*part*/,
-                                              int32_t j) {
-  return granule.e[j];
-}
-__device__ __forceinline__ uint8_t part_code(const Vec16<uint8_t>& granule, int32_t part,
-                                             int32_t j) {
-  return part == 0 ? granule.e[j] : granule.e[j + kInnerStep];
+template <class Code>
+__device__ __forceinline__ Code part_code(const Granule& granule, int32_t part, int32_t j) {
+  if constexpr (sizeof(Code) == sizeof(uint16_t)) {
+    return static_cast<uint16_t>(granule.e[j / 2] >> (j % 2 * 16));
+  } else {
+    const uint32_t word = part == 0 ? granule.e[j / 4] : granule.e[j / 4 + 2];
+    return static_cast<uint8_t>(word >> (j % 4 * 8));
+  }
 }
 
 template <int32_t kRows>
@@ -64,29 +66,53 @@ __device__ __forceinline__ TileSums<kRows> zero_sums() {
   return sums;
 }
 
+// Four inner indices from k + quad on, for rows row .. row + kCount - 1. The sums of several rows
+// and columns take turns, since each has to wait for its last product.
+template <int32_t kCount, int32_t kRows>
+__device__ __forceinline__ void add_row_products(TileSums<kRows>& sums,
+                                                 SharedView<const float> rows, int32_t row,
+                                                 int32_t k, const ColumnValues& columns,
+                                                 int32_t quad) {
+  Vec16<float> factors[kCount];
+  ZERODIFF_UNROLL
+  for (int32_t r = 0; r < kCount; ++r) {
+    factors[r] = load16(rows, (row + r) * kHeadElements + k + quad);
+  }
+  ZERODIFF_UNROLL
+  for (int32_t j = 0; j < 4; ++j) {
+    ZERODIFF_UNROLL
+    for (int32_t r = 0; r < kCount; ++r) {
+      ZERODIFF_UNROLL
+      for (int32_t i = 0; i < kColumnsPerThread; ++i) {
+        sums.e[row + r][i] = fmaf(factors[r].e[j], columns.e[i][quad + j], sums.e[row + r][i]);
+      }
+    }
+  }
+}
+
 // A tile need not be full: rows past `live_rows` may be left out, a quarter of the tile at a time.
 template <int32_t kRows>
 inline constexpr int32_t kRowStep = kRows / 4;
 
 // Goes on with the sums of rows and columns over inner indices k .. k + 7. `rows` is [kRows][128].
+// A full tile is one piece of code without branches.
 template <int32_t kRows>
 __device__ __forceinline__ void add_products(TileSums<kRows>& sums, SharedView<const float> rows,
                                              int32_t live_rows, int32_t k,
                                              const ColumnValues& columns) {
-  ZERODIFF_UNROLL
-  for (int32_t row = 0; row < kRows; ++row) {
-    if (row % kRowStep<kRows> == 0 && row >= live_rows) return;
+  if (live_rows == kRows) {
     ZERODIFF_UNROLL
-    for (int32_t quad = 0; quad < kInnerStep; quad += 4) {
-      const Vec16<float> factors = load16(rows, row * kHeadElements + k + quad);
-      ZERODIFF_UNROLL
-      for (int32_t j = 0; j < 4; ++j) {
-        ZERODIFF_UNROLL
-        for (int32_t i = 0; i < kColumnsPerThread; ++i) {
-          sums.e[row][i] = fmaf(factors.e[j], columns.e[i][quad + j], sums.e[row][i]);
-        }
-      }
+    for (int32_t row = 0; row < kRows; row += 4) {
+      add_row_products<4>(sums, rows, row, k, columns, 0);
+      add_row_products<4>(sums, rows, row, k, columns, 4);
     }
+    return;
+  }
+  ZERODIFF_UNROLL
+  for (int32_t row = 0; row < kRows; row += kRowStep<kRows>) {
+    if (row >= live_rows) return;
+    add_row_products<kRowStep<kRows>>(sums, rows, row, k, columns, 0);
+    add_row_products<kRowStep<kRows>>(sums, rows, row, k, columns, 4);
   }
 }
 

@@ -144,10 +144,9 @@ __device__ __forceinline__ void store_output(const TileSums<kHeads>& out, const 
 
 // The arrays in LDS.
 struct FusedAttentionTile {
-  SharedView<float> query;     // [kHeads][128]
-  SharedView<float> scores;    // [kHeads][128]: scores, then weights
-  SharedView<float> v_scales;  // [128]
-  SharedView<float> factors;   // [kHeads]
+  SharedView<float> query;    // [kHeads][128]
+  ValueInputs values;         // weights are scores at first
+  SharedView<float> factors;  // [kHeads]
 };
 
 template <class Row, class Code, int32_t kHeads>
@@ -158,9 +157,10 @@ __device__ __forceinline__ void weigh_row(const AttentionArguments<Code>& args,
   __syncthreads();
   for (int32_t n = 0; n < row.blocks; ++n) {
     const TableBlock block = table_block(args, row, n);
-    block_scores<Row, Code, kHeads>(args.kv, block, tile.query, row.heads, args.scale, tile.scores);
+    block_scores<Row, Code, kHeads>(args.kv, block, tile.query, row.heads, args.scale,
+                                    tile.values.weights);
     __syncthreads();
-    keep_weights<Row, kHeads>(tile.scores, row.heads, block.tokens, scratch,
+    keep_weights<Row, kHeads>(tile.values.weights, row.heads, block.tokens, scratch,
                               scratch_block<kHeads>(args.topk, n));
     __syncthreads();
   }
@@ -177,11 +177,11 @@ __device__ __forceinline__ void sum_row(const AttentionArguments<Code>& args,
     const TableBlock block = table_block(args, row, n);
     const int64_t place = scratch_block<kHeads>(args.topk, n);
     merge_block_sums(scratch, place, row.heads, tile.factors, state);
-    recall_weights<Row, kHeads>(scratch, place, row.heads, tile.scores);
-    stage_v_scales(args.kv, block, tile.v_scales);
+    recall_weights<Row, kHeads>(scratch, place, row.heads, tile.values.weights);
+    stage_block(args.kv, block, tile.values);
     __syncthreads();
     const TileSums<kHeads> sums =
-        weighted_values<Row, Code, kHeads>(args.kv, block, row.heads, tile.scores, tile.v_scales);
+        weighted_values<Row, Code, kHeads>(args.kv, block, row.heads, tile.values);
     merge_block_values(sums, row.heads, tile.factors, out);
     __syncthreads();
   }
@@ -199,8 +199,9 @@ __device__ __forceinline__ void fused_attention(const AttentionArguments<Code>& 
   ZERODIFF_SHARED(float, query, kHeads* kHeadElements);
   ZERODIFF_SHARED(float, scores, kHeads* kHeadElements);
   ZERODIFF_SHARED(float, v_scales, kBlockTokens);
+  ZERODIFF_SHARED(int32_t, pages, kTablePages);
   ZERODIFF_SHARED(float, factors, kHeads);
-  const FusedAttentionTile tile = {query, scores, v_scales, factors};
+  const FusedAttentionTile tile = {query, {scores, v_scales, pages}, factors};
   const int32_t tiles = (args.group + kHeads - 1) / kHeads;
   const int64_t items = int64_t{args.num_tokens[0]} * args.kv.num_kv_heads * tiles;
   for (int64_t item = blockIdx.x; item < items; item += gridDim.x) {

@@ -59,7 +59,7 @@ __device__ __forceinline__ void add_index_products(TileSums<kRows>& sums,
                                                    SharedView<const int64_t> tile, int32_t tokens,
                                                    const Fp8Decoder& decoder) {
   constexpr int32_t kParts = kGranuleParts<Code>;
-  Granules<Code> granules = {};
+  Granules granules = {};
   for (int32_t step = 0; step < kIndexGranules * kParts; ++step) {
     const int32_t part = step % kParts;
     ColumnValues values;
@@ -67,12 +67,11 @@ __device__ __forceinline__ void add_index_products(TileSums<kRows>& sums,
     for (int32_t i = 0; i < kColumnsPerThread; ++i) {
       const int32_t position = tile_column(i);
       if (part == 0 && position < tokens) {
-        granules.e[i] =
-            bits_as<Vec16<Code>>(load16(tile, index_tile_word(position, step / kParts)));
+        granules.e[i] = bits_as<Granule>(load16(tile, index_tile_word(position, step / kParts)));
       }
       ZERODIFF_UNROLL
       for (int32_t j = 0; j < kInnerStep; ++j) {
-        values.e[i][j] = index_value<Row>(decoder, part_code(granules.e[i], part, j));
+        values.e[i][j] = index_value<Row>(decoder, part_code<Code>(granules.e[i], part, j));
       }
     }
     add_products(sums, query, live_rows, first_dim + step * kInnerStep, values);

@@ -96,29 +96,42 @@ __device__ __forceinline__ KColumns k_columns(const PagedKv<Code>& kv, const Tab
 
 // Dims g*x .. of the thread's positions; zeros for dead ones.
 template <class Code>
-__device__ __forceinline__ Granules<Code> load_k(const PagedKv<Code>& kv, const KColumns& columns,
-                                                 int32_t g) {
-  Granules<Code> granules = {};
+__device__ __forceinline__ Granules load_k(const PagedKv<Code>& kv, const KColumns& columns,
+                                           int32_t g) {
+  Granules granules = {};
   ZERODIFF_UNROLL
   for (int32_t i = 0; i < kColumnsPerThread; ++i) {
     if (columns.live[i]) {
-      granules.e[i] = load16(kv.k_cache, columns.start[i] + g * kKGranuleStride<Code>);
+      granules.e[i] =
+          bits_as<Granule>(load16(kv.k_cache, columns.start[i] + g * kKGranuleStride<Code>));
     }
   }
   return granules;
 }
 
+// The pages of a block, for all threads. A barrier must follow.
+template <class Code>
+__device__ __forceinline__ void stage_pages(const PagedKv<Code>& kv, const TableBlock& block,
+                                            SharedView<int32_t> pages) {
+  const int32_t page = static_cast<int32_t>(threadIdx.x);
+  if (page * kPageTokens < block.tokens) {
+    const int32_t folded = kv.table[block.first_page + page];
+    pages[page] = folded;
+  }
+}
+
 // Tokens g*x .. of the thread's dims, at least one of them live.
 template <class Code>
-__device__ __forceinline__ Granules<Code> load_v(const PagedKv<Code>& kv, const TableBlock& block,
-                                                 int32_t g) {
+__device__ __forceinline__ Granules load_v(const PagedKv<Code>& kv, SharedView<const int32_t> pages,
+                                           int32_t g) {
   const int32_t token = g * kGranule<Code>;
+  const int32_t folded = pages[token / kPageTokens];
   const int64_t start =
-      page_start(kv, block, token / kPageTokens) + token % kPageTokens * kHeadElements;
-  Granules<Code> granules;
+      int64_t{folded} * (kHeadElements * kPageTokens) + token % kPageTokens * kHeadElements;
+  Granules granules;
   ZERODIFF_UNROLL
   for (int32_t i = 0; i < kColumnsPerThread; ++i) {
-    granules.e[i] = load16(kv.v_cache, start + tile_column(i) * kGranule<Code>);
+    granules.e[i] = bits_as<Granule>(load16(kv.v_cache, start + tile_column(i) * kGranule<Code>));
   }
   return granules;
 }

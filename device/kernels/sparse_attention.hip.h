@@ -75,6 +75,8 @@ __device__ __forceinline__ void sparse_attention(const AttentionArguments<Code>&
   ZERODIFF_SHARED(float, query, kHeads* kHeadElements);
   ZERODIFF_SHARED(float, scores, kHeads* kHeadElements);
   ZERODIFF_SHARED(float, v_scales, kBlockTokens);
+  ZERODIFF_SHARED(int32_t, pages, kTablePages);
+  const ValueInputs inputs = {scores, v_scales, pages};
   const int32_t tiles = (args.group + kHeads - 1) / kHeads;
   const int64_t item = first_row * tiles + blockIdx.x;
   const int64_t num_rows = int64_t{args.num_tokens[0]} * args.kv.num_kv_heads;
@@ -88,11 +90,11 @@ __device__ __forceinline__ void sparse_attention(const AttentionArguments<Code>&
     const TableBlock block = table_block(args, row, n);
     const int64_t first_head = partial_head(args, row, first_row, n);
     block_scores<Row, Code, kHeads>(args.kv, block, query, row.heads, args.scale, scores);
-    stage_v_scales(args.kv, block, v_scales);
+    stage_block(args.kv, block, inputs);
     __syncthreads();
     weigh_scores<Row>(scores, block, partials, first_head, row.heads);
     __syncthreads();
-    store_partials(weighted_values<Row, Code, kHeads>(args.kv, block, row.heads, scores, v_scales),
+    store_partials(weighted_values<Row, Code, kHeads>(args.kv, block, row.heads, inputs),
                    partials.out, first_head, row.heads);
     __syncthreads();
   }

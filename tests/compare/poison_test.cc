@@ -28,6 +28,11 @@ bool is_live(const LayerCall& call, std::int64_t slot) {
   return false;
 }
 
+std::uint64_t bits_at(const Tensor& tensor, std::int64_t index) {
+  const auto i = static_cast<std::size_t>(index);
+  return is_fp8(tensor.type()) ? tensor.as<std::uint8_t>()[i] : tensor.as<std::uint16_t>()[i];
+}
+
 class PoisonOfKind : public testing::TestWithParam<std::size_t> {};
 
 TEST_P(PoisonOfKind, FillsExactlyWhatIsNotLive) {
@@ -40,9 +45,9 @@ TEST_P(PoisonOfKind, FillsExactlyWhatIsNotLive) {
   const CacheGeometry geometry(call, CacheOutput::index_cache);
   std::int64_t filled = 0;
   for (std::int64_t i = 0; i < call.index_cache.size(); ++i) {
-    const auto bits = poisoned.index_cache.as<std::uint16_t>()[static_cast<std::size_t>(i)];
+    const std::uint64_t bits = bits_at(poisoned.index_cache, i);
     if (live[static_cast<std::size_t>(geometry.at(i).slot)]) {
-      ASSERT_EQ(bits, call.index_cache.as<std::uint16_t>()[static_cast<std::size_t>(i)]) << i;
+      ASSERT_EQ(bits, bits_at(call.index_cache, i)) << i;
     } else {
       ASSERT_TRUE(std::isnan(reference::value_of(poisoned.index_cache.type(), bits))) << i;
       ++filled;

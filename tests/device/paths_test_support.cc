@@ -166,8 +166,8 @@ std::vector<NamedCall> sixteen_bit_calls() {
 
 // Bits of NaN of a 16-bit or 8-bit type.
 bool is_nan(ElementType type, const std::byte* bits) {
-  std::uint16_t word = 0;
-  std::memcpy(&word, bits, element_size(type));
+  std::uint16_t word = std::to_integer<std::uint8_t>(*bits);
+  if (is_model_dtype(type)) std::memcpy(&word, bits, sizeof(word));
   switch (type) {
     case ElementType::bfloat16:
       return (word & 0x7FFF) > 0x7F80;

@@ -18,7 +18,6 @@ namespace zerodiff::reference {
 namespace {
 
 using oracle::attention_difference;
-using oracle::tensor_difference;
 
 constexpr LayerOptions kKeepAll{.threads = 1, .keep_index_score = true};
 

@@ -68,8 +68,8 @@ TEST(Exp2, NeverPassesOneAndNeverFalls) {
 // Seeded arguments of every binade, and the neighbours of every integer and every tie.
 std::vector<float> sample() {
   std::vector<float> arguments;
-  for (float n = 0; n >= -250; --n) {
-    const float t = n / 2;
+  for (int halves = 0; halves >= -250; --halves) {
+    const float t = static_cast<float>(halves) / 2;
     arguments.insert(arguments.end(), {t, std::nextafter(t, -kInfinity)});
     if (t < 0) arguments.push_back(std::nextafter(t, 0.0F));
   }

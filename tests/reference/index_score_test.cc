@@ -15,7 +15,6 @@
 namespace zerodiff::reference {
 namespace {
 
-using test::bits_at;
 using test::put;
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
@@ -210,7 +209,8 @@ TEST(IndexScore, ReadsTheSlotsOfTheBlockTable) {
       test.query(row, 1, 9, -2);
     }
     for (std::int64_t slot = 0; slot < 8 * kBlockSize; ++slot) {
-      put(test.inputs.index_cache, slot * kHeadDim + 9, static_cast<float>(slot / kBlockSize));
+      const std::int64_t block = slot / kBlockSize;
+      put(test.inputs.index_cache, slot * kHeadDim + 9, static_cast<float>(block));
     }
     const Tensor scores = test.scores();
     const auto value = [&](std::int64_t head, std::int64_t row, std::int64_t block) {

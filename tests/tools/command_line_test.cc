@@ -26,7 +26,7 @@ TEST(CommandLine, HelpNamesEveryCommandAndTheExitCodes) {
 }
 
 TEST(CommandLine, EveryCommandHasHelpThatFitsATerminal) {
-  for (const char* command : {"verify", "inspect", "replay", "diff"}) {
+  for (const char* command : {"verify", "--device", "none", "inspect", "replay", "diff"}) {
     const ToolRun run = run_tool({command, "--help"});
     EXPECT_EQ(run.exit_code, 0) << command;
     EXPECT_TRUE(contains(run.out, std::string("Usage: zerodiff ") + command)) << run.out;
@@ -77,6 +77,10 @@ INSTANTIATE_TEST_SUITE_P(
          {"verify", "--json", "no/such/folder.json", kDecode},
          "no/such/folder.json"},
         {"json_is_folder", {"verify", "--json", "fixtures", kDecode}, "fixtures"},
+        {"device",
+         {"verify", "--device", "nope", kDecode, kDecode},
+         "--device nope: unknown device"},
+        {"wave", {"verify", "--wave", "48", kDecode}, "--wave"},
         {"inspect_nothing", {"inspect"}, "FILE"},
         {"inspect_two", {"inspect", kDecode, kDecode}, kDecode.c_str()},
         {"replay_no_path", {"replay", kDecode, "-o", "x.h5"}, "--path"},
@@ -96,32 +100,37 @@ bool has_escape_codes(const std::string& text) {
 }
 
 TEST(Color, IsOnlyForTerminals) {
-  EXPECT_FALSE(has_escape_codes(run_tool({"verify", kDecode}).out));
+  EXPECT_FALSE(has_escape_codes(run_tool({"verify", "--device", "none", kDecode}).out));
   EXPECT_FALSE(has_escape_codes(run_tool({"inspect", kDecode}).out));
-  EXPECT_TRUE(has_escape_codes(run_tool_on_terminal({"verify", kDecode}).out));
+  EXPECT_TRUE(has_escape_codes(run_tool_on_terminal({"verify", "--device", "none", kDecode}).out));
   EXPECT_TRUE(has_escape_codes(run_tool_on_terminal({"inspect", kDecode}).out));
 }
 
 TEST(Color, EnvironmentTurnsItOff) {
-  EXPECT_FALSE(has_escape_codes(run_tool_on_terminal({"verify", kDecode}, {"NO_COLOR=1"}).out));
-  EXPECT_FALSE(has_escape_codes(run_tool_on_terminal({"verify", kDecode}, {"TERM=dumb"}).out));
-  EXPECT_TRUE(has_escape_codes(run_tool_on_terminal({"verify", kDecode}, {"NO_COLOR="}).out));
+  EXPECT_FALSE(has_escape_codes(
+      run_tool_on_terminal({"verify", "--device", "none", kDecode}, {"NO_COLOR=1"}).out));
+  EXPECT_FALSE(has_escape_codes(
+      run_tool_on_terminal({"verify", "--device", "none", kDecode}, {"TERM=dumb"}).out));
+  EXPECT_TRUE(has_escape_codes(
+      run_tool_on_terminal({"verify", "--device", "none", kDecode}, {"NO_COLOR="}).out));
 }
 
 TEST(Color, OptionsDecideBeforeTheEnvironment) {
-  EXPECT_TRUE(
-      has_escape_codes(run_tool({"verify", "--color=always", kDecode}, {"NO_COLOR=1"}).out));
-  EXPECT_FALSE(has_escape_codes(run_tool_on_terminal({"verify", "--no-color", kDecode}).out));
-  EXPECT_FALSE(has_escape_codes(run_tool_on_terminal({"verify", "--color", "never", kDecode}).out));
+  EXPECT_TRUE(has_escape_codes(
+      run_tool({"verify", "--device", "none", "--color=always", kDecode}, {"NO_COLOR=1"}).out));
+  EXPECT_FALSE(has_escape_codes(
+      run_tool_on_terminal({"verify", "--device", "none", "--no-color", kDecode}).out));
+  EXPECT_FALSE(has_escape_codes(
+      run_tool_on_terminal({"verify", "--device", "none", "--color", "never", kDecode}).out));
 }
 
 // Colours are all that a terminal adds.
 TEST(Color, ChangesNothingElse) {
-  std::string colored = run_tool({"verify", "--color=always", kDecode}).out;
+  std::string colored = run_tool({"verify", "--device", "none", "--color=always", kDecode}).out;
   for (std::size_t at = colored.find('\x1b'); at != std::string::npos; at = colored.find('\x1b')) {
     colored.erase(at, colored.find('m', at) - at + 1);
   }
-  EXPECT_EQ(colored, run_tool({"verify", kDecode}).out);
+  EXPECT_EQ(colored, run_tool({"verify", "--device", "none", kDecode}).out);
 }
 
 }  // namespace

@@ -39,7 +39,8 @@ TEST(Schema, HoldsForVerify) {
 }
 
 TEST(Schema, HoldsForCasesThatWereNotJudged) {
-  expect_valid_json({"verify", "--paths", "atom_fused", kGraph, "no_such.h5"}, 2);
+  expect_valid_json({"verify", "--device", "none", "--paths", "atom_fused", kGraph, "no_such.h5"},
+                    2);
 }
 
 TEST(Schema, HoldsForNanAndInfinity) {
@@ -50,7 +51,7 @@ TEST(Schema, HoldsForNanAndInfinity) {
     outputs.q.as<std::uint16_t>()[1] = 0xff80;
     outputs.k_cache.as<std::uint8_t>()[0] ^= 0x80;
   });
-  expect_valid_json({"verify", file}, 0);
+  expect_valid_json({"verify", "--device", "none", file}, 0);
 }
 
 TEST(Schema, HoldsForADifferentSlotMap) {
@@ -91,7 +92,7 @@ TEST(Schema, HoldsForDiff) {
 TEST(Schema, RefusesAReportThatLacksAKey) {
   const TemporaryFolder folder;
   const auto file = folder / "broken.json";
-  Json report = report_of({"verify", kGraph});
+  Json report = report_of({"verify", "--device", "none", kGraph});
   report.at("cases").at(0).at("comparisons").at(0).erase("max_ulp");
   std::ofstream(file) << report;
   const std::string command =
@@ -143,7 +144,8 @@ TEST(JsonReport, ReplacesAnOlderFileAndLeavesNothingElse) {
   const TemporaryFolder folder;
   const auto file = folder / "report.json";
   write_bytes(file, std::vector<std::byte>(1000000, std::byte{'x'}));
-  EXPECT_EQ(run_tool({"verify", "--json", file.string(), kDecode}).exit_code, 0);
+  EXPECT_EQ(run_tool({"verify", "--device", "none", "--json", file.string(), kDecode}).exit_code,
+            0);
   std::ifstream in(file);
   EXPECT_FALSE(Json::parse(in, nullptr, false).is_discarded());
   const auto entries = std::filesystem::directory_iterator(folder.path());

@@ -16,13 +16,13 @@ const std::string kGraph = captured("graph_fp8_scaled");
 // Whatever is wrong with one capture, the others are judged.
 void expect_invalid_beside_valid(const std::string& bad, const std::string& message) {
   int exit_code = -1;
-  const Json report = report_of({"verify", kDecode, bad, kGraph}, &exit_code);
+  const Json report = report_of({"verify", "--device", "none", kDecode, bad, kGraph}, &exit_code);
   EXPECT_EQ(exit_code, 2);
   EXPECT_EQ(report.at("cases").at(0).at("outcome"), "PASSED");
   EXPECT_EQ(report.at("cases").at(1).at("outcome"), "INVALID_INPUT");
   EXPECT_TRUE(contains(report.at("cases").at(1).at("reason"), message)) << report.at("cases").at(1);
   EXPECT_EQ(report.at("cases").at(2).at("outcome"), "PASSED");
-  const ToolRun run = run_tool({"verify", kDecode, bad, kGraph});
+  const ToolRun run = run_tool({"verify", "--device", "none", kDecode, bad, kGraph});
   EXPECT_TRUE(contains(run.out, "INVALID_INPUT")) << run.out;
   EXPECT_EQ(lines_of(run.out).back(), "2 passed, 0 failed, 1 invalid");
   EXPECT_TRUE(is_one_error_line(run.err)) << run.err;
@@ -82,17 +82,19 @@ TEST(InvalidCapture, ThatTakesMoreMemoryThanAllowed) {
 
 // The gravest outcome decides: an invalid capture before a failing one.
 TEST(ExitCode, InvalidBeatsFailed) {
-  EXPECT_EQ(run_tool({"verify", "--paths", "atom_fused", kDecode, "no_such.h5"}).exit_code, 2);
+  EXPECT_EQ(run_tool({"verify", "--device", "none", "--paths", "atom_fused", kDecode, "no_such.h5"})
+                .exit_code,
+            2);
 }
 
 TEST(ExitCode, FullDiskForTheReportIs3) {
-  const ToolRun run = run_tool_into("/dev/full", {"verify", kDecode});
+  const ToolRun run = run_tool_into("/dev/full", {"verify", "--device", "none", kDecode});
   EXPECT_EQ(run.exit_code, 3);
   EXPECT_TRUE(is_one_error_line(run.err)) << run.err;
 }
 
 TEST(ExitCode, FullDiskForJsonIs3) {
-  const ToolRun run = run_tool({"verify", "--json", "/dev/full", kDecode});
+  const ToolRun run = run_tool({"verify", "--device", "none", "--json", "/dev/full", kDecode});
   EXPECT_EQ(run.exit_code, 3);
   EXPECT_TRUE(is_one_error_line(run.err)) << run.err;
 }
@@ -101,7 +103,8 @@ TEST(Json, CannotBeWrittenLeavesNothing) {
   const TemporaryFolder folder;
   const auto file = folder / "taken.h5";
   write_bytes(file, {std::byte{1}});
-  const ToolRun run = run_tool({"verify", "--json", (file / "report.json").string(), kDecode});
+  const ToolRun run =
+      run_tool({"verify", "--device", "none", "--json", (file / "report.json").string(), kDecode});
   EXPECT_EQ(run.exit_code, 2);
   EXPECT_TRUE(is_one_error_line(run.err)) << run.err;
   EXPECT_EQ(read_bytes(file), std::vector<std::byte>{std::byte{1}});
@@ -109,7 +112,8 @@ TEST(Json, CannotBeWrittenLeavesNothing) {
 
 // /proc takes no files from anybody, root included.
 TEST(Json, FolderThatTakesNoFilesIs3) {
-  const ToolRun run = run_tool({"verify", "--json", "/proc/report.json", kDecode});
+  const ToolRun run =
+      run_tool({"verify", "--device", "none", "--json", "/proc/report.json", kDecode});
   EXPECT_EQ(run.exit_code, 3);
   EXPECT_TRUE(is_one_error_line(run.err)) << run.err;
 }

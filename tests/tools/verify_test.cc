@@ -33,7 +33,7 @@ class Gate : public testing::TestWithParam<GateCase> {};
 
 TEST_P(Gate, DecidesOutcomesAndExitCode) {
   std::vector<std::string> arguments = GetParam().arguments;
-  arguments.insert(arguments.begin(), "verify");
+  arguments.insert(arguments.begin(), {"verify", "--device", "none"});
   int exit_code = -1;
   const Json report = report_of(arguments, &exit_code);
   EXPECT_EQ(exit_code, GetParam().exit_code);
@@ -68,7 +68,7 @@ INSTANTIATE_TEST_SUITE_P(
 
 // Counts that an independent evaluation of the contract found in the captured calls.
 TEST(Verify, FindsTheKnownDifferences) {
-  const Json report = report_of({"verify", kDecode, kPrefill, kGraph});
+  const Json report = report_of({"verify", "--device", "none", kDecode, kPrefill, kGraph});
   const Json& decode = report.at("cases").at(0);
   EXPECT_EQ(comparison_of(decode, "atom_fused", "k_cache").at("mismatches"), 27);
   EXPECT_EQ(comparison_of(decode, "atom_fused", "k_cache").at("elements"), 229376);
@@ -92,7 +92,8 @@ TEST(Verify, PlacesADifferenceInTheCall) {
     outputs.q.as<std::uint16_t>()[3 * 2048 + 5 * 128 + 17] ^= 0x0100U;
   });
   int exit_code = -1;
-  const Json report = report_of({"verify", "--paths", "altered", file.string()}, &exit_code);
+  const Json report =
+      report_of({"verify", "--device", "none", "--paths", "altered", file.string()}, &exit_code);
   EXPECT_EQ(exit_code, 1);
   const Json q = comparison_of(report.at("cases").at(0), "altered", "q");
   EXPECT_EQ(q.at("mismatches"), 1);
@@ -109,7 +110,7 @@ TEST(Verify, CountsANanAsInfinitelyFarOff) {
   const auto file = folder / "nan.h5";
   add_altered_path(kDecode, file, "nvcc_fused", "nan",
                    [](Outputs& outputs) { outputs.q.as<std::uint16_t>()[0] = 0x7fc0; });
-  const Json report = report_of({"verify", "--paths", "nan", file.string()});
+  const Json report = report_of({"verify", "--device", "none", "--paths", "nan", file.string()});
   const Json q = comparison_of(report.at("cases").at(0), "nan", "q");
   EXPECT_EQ(q.at("max_abs_error"), "inf");
   EXPECT_EQ(q.at("max_ulp"), "nan");
@@ -124,7 +125,8 @@ TEST(Verify, SeesAByteThatNoSlotMapsTo) {
   add_altered_path(kDecode, file, "nvcc_fused", "stray",
                    [](Outputs& outputs) { outputs.v_cache.as<std::uint8_t>().back() ^= 1; });
   int exit_code = -1;
-  const Json report = report_of({"verify", "--paths", "stray", file.string()}, &exit_code);
+  const Json report =
+      report_of({"verify", "--device", "none", "--paths", "stray", file.string()}, &exit_code);
   EXPECT_EQ(exit_code, 1);
   const Json v = comparison_of(report.at("cases").at(0), "stray", "v_cache");
   EXPECT_EQ(v.at("mismatches"), 1);
@@ -137,9 +139,9 @@ TEST(Verify, PathsAskedForInACaptureWithoutAny) {
   const TemporaryFolder folder;
   const auto file = (folder / "bare.h5").string();
   write_without_paths(kDecode, file);
-  EXPECT_EQ(run_tool({"verify", file}).exit_code, 0);
+  EXPECT_EQ(run_tool({"verify", "--device", "none", file}).exit_code, 0);
   for (const auto& gate : {std::vector<std::string>{"--strict"}, {"--paths", "all"}}) {
-    std::vector<std::string> arguments{"verify", file};
+    std::vector<std::string> arguments{"verify", "--device", "none", file};
     arguments.insert(arguments.end(), gate.begin(), gate.end());
     const ToolRun alone = run_tool(arguments);
     EXPECT_EQ(alone.exit_code, 2) << gate.front();
@@ -156,9 +158,10 @@ TEST(Verify, PathWithNothingToCompareDoesNotPass) {
   const TemporaryFolder folder;
   const auto file = (folder / "empty.h5").string();
   add_altered_path(kDecode, file, "nvcc_fused", "hollow", [](Outputs& outputs) { outputs = {}; });
-  EXPECT_EQ(run_tool({"verify", "--paths", "hollow", file}).exit_code, 2);
-  EXPECT_EQ(run_tool({"verify", "--paths", "hollow,nvcc_fused", file}).exit_code, 1);
-  EXPECT_EQ(run_tool({"verify", file}).exit_code, 0);
+  EXPECT_EQ(run_tool({"verify", "--device", "none", "--paths", "hollow", file}).exit_code, 2);
+  EXPECT_EQ(
+      run_tool({"verify", "--device", "none", "--paths", "hollow,nvcc_fused", file}).exit_code, 1);
+  EXPECT_EQ(run_tool({"verify", "--device", "none", file}).exit_code, 0);
 }
 
 TEST(Verify, GatesOnTheSlotMapAlways) {
@@ -191,8 +194,8 @@ TEST(Verify, JudgesACapturedPathCalledReference) {
   const TemporaryFolder folder;
   const auto file = (folder / "named.h5").string();
   add_altered_path(kDecode, file, "atom_fused", "reference", [](Outputs&) {});
-  EXPECT_EQ(run_tool({"verify", file}).exit_code, 0);
-  EXPECT_EQ(run_tool({"verify", "--paths", "reference", file}).exit_code, 1);
+  EXPECT_EQ(run_tool({"verify", "--device", "none", file}).exit_code, 0);
+  EXPECT_EQ(run_tool({"verify", "--device", "none", "--paths", "reference", file}).exit_code, 1);
 }
 
 // Paths are read one at a time; a sanitizer's own memory comes on top.
@@ -209,7 +212,8 @@ TEST(Verify, TakesLittleMemory) {
 }
 
 TEST(Verify, PrintsTheSameTwice) {
-  const std::vector<std::string> arguments{"verify", "--strict", kDecode, kPrefill, kGraph};
+  const std::vector<std::string> arguments{"verify", "--device", "none", "--strict",
+                                           kDecode,  kPrefill,   kGraph};
   const ToolRun first = run_tool(arguments);
   EXPECT_EQ(first.exit_code, 1);
   EXPECT_EQ(first.out, run_tool(arguments).out);
@@ -242,7 +246,8 @@ TEST(Verify, ReRunLineRepeatsTheCase) {
   const TemporaryFolder folder;
   const auto file = (folder / "it's $HOME.h5").string();
   std::filesystem::copy_file(kDecode, file);
-  const Json report = report_of({"verify", "--paths", "atom_fused", "--max-memory", "1G", file});
+  const Json report = report_of(
+      {"verify", "--device", "none", "--paths", "atom_fused", "--max-memory", "1G", file});
   const std::string line = report.at("cases").at(0).at("rerun");
   ASSERT_TRUE(line.starts_with("zerodiff verify ")) << line;
   const std::string command =
