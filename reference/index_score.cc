@@ -17,11 +17,6 @@ namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
-// One block of index K with dims as rows, so that the lanes of a chain are positions. The row pitch
-// keeps columns out of one another's cache sets.
-constexpr std::int64_t kTilePitch = kBlockSize + 16;
-using Tile = std::vector<float>;
-
 void decode(ElementType type, const std::byte* bits, std::span<float> out) {
   if (!is_fp8(type)) {
     from_model_dtype(type, {reinterpret_cast<const std::uint16_t*>(bits), out.size()}, out);
@@ -32,30 +27,33 @@ void decode(ElementType type, const std::byte* bits, std::span<float> out) {
   }
 }
 
-// Positions [first, first + kLanes) of the block into the tile's columns.
-void transpose_strip(const float* strip, std::int64_t first, Tile& tile) {
-  namespace packet = Eigen::internal;
-  for (std::int64_t d = 0; d < kHeadDim; d += kLanes) {
-    Eigen::internal::PacketBlock<Lanes, kLanes> square;
-    for (std::int64_t i = 0; i < kLanes; ++i) {
-      square.packet[i] = packet::ploadu<Lanes>(strip + i * kHeadDim + d);
-    }
-    packet::ptranspose(square);
-    for (std::int64_t i = 0; i < kLanes; ++i) {
-      packet::pstoreu(tile.data() + (d + i) * kTilePitch + first, square.packet[i]);
-    }
+using Square = Eigen::internal::PacketBlock<Lanes, kLanes>;
+
+// Dims [d, d + kLanes) of kLanes positions, with the positions as lanes.
+Square transposed_square(const float* strip, std::int64_t d) {
+  Square square;
+  for (std::int64_t i = 0; i < kLanes; ++i) {
+    square.packet[i] = Eigen::internal::ploadu<Lanes>(strip + i * kHeadDim + d);
   }
+  Eigen::internal::ptranspose(square);
+  return square;
 }
 
-void load_block(const Tensor& index_cache, std::int64_t pool_block_id, Tile& tile) {
-  const auto size = static_cast<std::int64_t>(element_size(index_cache.type()));
-  const std::byte* const block =
-      index_cache.bytes().data() + pool_block_id * kBlockSize * kHeadDim * size;
-  std::array<float, static_cast<std::size_t>(kLanes * kHeadDim)> strip;
-  for (std::int64_t first = 0; first < kBlockSize; first += kLanes) {
-    decode(index_cache.type(), block + first * kHeadDim * size, strip);
-    transpose_strip(strip.data(), first, tile);
+// Two squares of positions at a time, so that two chains of additions are under way.
+constexpr std::int64_t kStrip = 2 * kLanes;
+
+// Carries the chains of kStrip positions through dims [d, d + kLanes) of one query.
+void add_products(const float* query, const Square& first, const Square& second, float* dots) {
+  namespace packet = Eigen::internal;
+  Lanes low = packet::ploadu<Lanes>(dots);
+  Lanes high = packet::ploadu<Lanes>(dots + kLanes);
+  for (std::int64_t i = 0; i < kLanes; ++i) {
+    const auto factor = packet::pset1<Lanes>(query[i]);
+    low = fused_multiply_add(factor, first.packet[i], low);
+    high = fused_multiply_add(factor, second.packet[i], high);
   }
+  packet::pstoreu(dots, low);
+  packet::pstoreu(dots + kLanes, high);
 }
 
 // The maximum of the live dots; NaN only if all are NaN, never -0.
@@ -74,39 +72,60 @@ struct ScoreWork {
   std::vector<float> index_q;  // decoded, [T, niq*128]
   Tensor& scores;
 
-  // Scores of one block of one request for all of the request's rows.
-  void score_block(std::int64_t request, std::int64_t block, const Tile& tile,
+  // Scores of one block of one request, for the request's rows that see it. `dots` is working space.
+  void score_block(const Tensor& index_cache, std::int64_t request, std::int64_t block,
                    std::vector<float>& dots) const;
-  void store(std::int64_t row, std::int64_t block, std::int64_t live,
-             const std::vector<float>& dots) const;
+  // The dots of queries [first, last), a (row, head) each, with all positions of a pool block.
+  void dot_block(const Tensor& index_cache, std::int64_t pool_block_id, std::int64_t first,
+                 std::int64_t last, std::vector<float>& dots) const;
+  void store(std::int64_t row, std::int64_t block, std::int64_t live, const float* dots) const;
 };
 
 void ScoreWork::store(std::int64_t row, std::int64_t block, std::int64_t live,
-                      const std::vector<float>& dots) const {
+                      const float* dots) const {
   const auto out = scores.as<float>();
   const std::int64_t tokens = scores.dim(1);
   const std::int64_t blocks = scores.dim(2);
   for (std::int64_t head = 0; head < call.config.num_index_heads; ++head) {
-    const std::span<const float> head_dots(dots.data() + head * kBlockSize,
+    const std::span<const float> head_dots(dots + head * kBlockSize,
                                            static_cast<std::size_t>(live));
     out[static_cast<std::size_t>((head * tokens + row) * blocks + block)] = block_score(head_dots);
   }
 }
 
-void ScoreWork::score_block(std::int64_t request, std::int64_t block, const Tile& tile,
+void ScoreWork::dot_block(const Tensor& index_cache, std::int64_t pool_block_id, std::int64_t first,
+                          std::int64_t last, std::vector<float>& dots) const {
+  const auto size = static_cast<std::int64_t>(element_size(index_cache.type()));
+  const std::byte* const block =
+      index_cache.bytes().data() + pool_block_id * kBlockSize * kHeadDim * size;
+  std::array<float, static_cast<std::size_t>(kStrip * kHeadDim)> strip;
+  dots.assign(static_cast<std::size_t>((last - first) * kBlockSize), 0.0F);
+  for (std::int64_t position = 0; position < kBlockSize; position += kStrip) {
+    decode(index_cache.type(), block + position * kHeadDim * size, strip);
+    for (std::int64_t d = 0; d < kHeadDim; d += kLanes) {
+      const Square low = transposed_square(strip.data(), d);
+      const Square high = transposed_square(strip.data() + kLanes * kHeadDim, d);
+      for (std::int64_t query = first; query < last; ++query) {
+        add_products(index_q.data() + query * kHeadDim + d, low, high,
+                     dots.data() + (query - first) * kBlockSize + position);
+      }
+    }
+  }
+}
+
+void ScoreWork::score_block(const Tensor& index_cache, std::int64_t request, std::int64_t block,
                             std::vector<float>& dots) const {
   const auto starts = call.query_start_loc.as<std::int32_t>();
-  const auto begin = static_cast<std::int64_t>(starts[static_cast<std::size_t>(request)]);
-  const auto end = static_cast<std::int64_t>(starts[static_cast<std::size_t>(request) + 1]);
+  const std::int64_t begin = starts[static_cast<std::size_t>(request)];
+  const std::int64_t end = starts[static_cast<std::size_t>(request) + 1];
   const std::int64_t heads = call.config.num_index_heads;
-  const FactorLayout queries{kHeadDim, kHeadDim, 0};
-  for (std::int64_t row = begin; row < end; ++row) {
-    if (block >= visible_blocks(call, row)) continue;  // before the subtraction: it may overflow
+  // Positions ascend in a request: the rows before the first that sees the block need no dots.
+  std::int64_t first = begin;
+  while (first < end && visible_blocks(call, first) <= block) ++first;
+  dot_block(index_cache, pool_block(call, request, block), first * heads, end * heads, dots);
+  for (std::int64_t row = first; row < end; ++row) {
     const std::int64_t live = std::min(kBlockSize, position_of(call, row) + 1 - block * kBlockSize);
-    std::fill(dots.begin(), dots.end(), 0.0F);
-    fma_chains(index_q.data() + row * heads * kHeadDim, queries, heads, kHeadDim, tile.data(),
-               kBlockSize, kTilePitch, dots.data(), kBlockSize);
-    store(row, block, live, dots);
+    if (live > 0) store(row, block, live, dots.data() + (row - first) * heads * kBlockSize);
   }
 }
 
@@ -142,16 +161,14 @@ Tensor index_score(const LayerCall& call, const Tensor& index_q, const Tensor& i
   decode(index_q.type(), index_q.bytes().data(), work.index_q);
 
   const std::vector<RequestBlock> blocks = visible_request_blocks(call);
-  parallel_for(
-      static_cast<std::int64_t>(blocks.size()), threads, [&](std::int64_t begin, std::int64_t end) {
-        Tile tile(static_cast<std::size_t>(kHeadDim * kTilePitch));
-        std::vector<float> dots(static_cast<std::size_t>(config.num_index_heads * kBlockSize));
-        for (std::int64_t i = begin; i < end; ++i) {
-          const auto [request, block] = blocks[static_cast<std::size_t>(i)];
-          load_block(index_cache, pool_block(call, request, block), tile);
-          work.score_block(request, block, tile, dots);
-        }
-      });
+  parallel_for(static_cast<std::int64_t>(blocks.size()), threads,
+               [&](std::int64_t begin, std::int64_t end) {
+                 std::vector<float> dots;
+                 for (std::int64_t i = begin; i < end; ++i) {
+                   const auto [request, block] = blocks[static_cast<std::size_t>(i)];
+                   work.score_block(index_cache, request, block, dots);
+                 }
+               });
   return scores;
 }
 

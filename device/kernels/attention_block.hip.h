@@ -17,10 +17,10 @@ __device__ __forceinline__ ColumnValues k_values(const Fp8Decoder& decoder,
   ColumnValues values;
   ZERODIFF_UNROLL
   for (int32_t i = 0; i < kColumnsPerThread; ++i) {
+    decode_part<Row, Code>(decoder, granules.e[i], part, values.e[i]);
     ZERODIFF_UNROLL
     for (int32_t j = 0; j < kInnerStep; ++j) {
-      const Code code = part_code<Code>(granules.e[i], part, j);
-      values.e[i][j] = cached_value<Row>(decoder, code, columns.scale[i]);
+      values.e[i][j] = dequantised<Row, Code>(values.e[i][j], columns.scale[i]);
     }
   }
   return values;
@@ -132,10 +132,10 @@ __device__ __forceinline__ ColumnValues v_values(const Fp8Decoder& decoder,
   ColumnValues values;
   ZERODIFF_UNROLL
   for (int32_t i = 0; i < kColumnsPerThread; ++i) {
+    decode_part<Row, Code>(decoder, granules.e[i], part, values.e[i]);
     ZERODIFF_UNROLL
     for (int32_t j = 0; j < kInnerStep; ++j) {
-      const Code code = part_code<Code>(granules.e[i], part, j);
-      values.e[i][j] = cached_value<Row>(decoder, code, scales[j]);
+      values.e[i][j] = dequantised<Row, Code>(values.e[i][j], scales[j]);
     }
   }
   return values;

@@ -63,16 +63,15 @@ __device__ __forceinline__ TableBlock table_block(const AttentionArguments<Code>
 template <class Row, int32_t kHeads>
 __device__ __forceinline__ void stage_query(View<const uint16_t> q, const AttentionRow& row,
                                             SharedView<float> query) {
-  constexpr int32_t kGranuleCount = kHeads * kHeadElements / 8;
+  constexpr int32_t kGranuleCount = kHeads * kHeadElements / kInnerStep;
   for (int32_t g = static_cast<int32_t>(threadIdx.x); g < kGranuleCount; g += kTileThreads) {
-    Vec16<uint16_t> codes = {};
-    if (g < row.heads * (kHeadElements / 8))
-      codes = load16(q, row.first_head * kHeadElements + g * 8);
-    for (int32_t half = 0; half < 8; half += 4) {
-      Vec16<float> values;
-      for (int32_t i = 0; i < 4; ++i) values.e[i] = Row::decode(codes.e[half + i]);
-      store16(query, g * 8 + half, values);
+    Granule granule = {};
+    if (g < row.heads * (kHeadElements / kInnerStep)) {
+      granule = bits_as<Granule>(load16(q, row.first_head * kHeadElements + g * kInnerStep));
     }
+    float decoded[kInnerStep];
+    decode_part<Row, uint16_t>({}, granule, 0, decoded);
+    store_part(query, g * kInnerStep, decoded);
   }
 }
 

@@ -9,6 +9,7 @@
 #pragma once
 
 #include "device/kernels/attention_contract.h"
+#include "device/kernels/fp8_decoder.hip.h"
 #include "device/kernels/head_lanes.hip.h"
 
 namespace zerodiff::device {
@@ -40,18 +41,40 @@ struct Granules {
   Granule e[kColumnsPerThread];
 };
 
-// Granules come in parts of 8 elements: code j of part `part`. Nothing is indexed by `part`, so a
-// loop over parts may stay a loop.
+// Granules come in parts of 8 elements. Nothing is indexed by `part`, so that a loop over parts may
+// stay a loop.
 template <class Code>
 inline constexpr int32_t kGranuleParts = 16 / sizeof(Code) / kInnerStep;
 
-template <class Code>
-__device__ __forceinline__ Code part_code(const Granule& granule, int32_t part, int32_t j) {
+// The elements of a part as numbers; fp8 at unit scale.
+template <class Row, class Code>
+__device__ __forceinline__ void decode_part(const Fp8Decoder& decoder, const Granule& granule,
+                                            int32_t part, float (&values)[kInnerStep]) {
   if constexpr (sizeof(Code) == sizeof(uint16_t)) {
-    return static_cast<uint16_t>(granule.e[j / 2] >> (j % 2 * 16));
+    ZERODIFF_UNROLL
+    for (int32_t j = 0; j < kInnerStep; ++j) {
+      values[j] = Row::decode(static_cast<uint16_t>(granule.e[j / 2] >> (j % 2 * 16)));
+    }
   } else {
-    const uint32_t word = part == 0 ? granule.e[j / 4] : granule.e[j / 4 + 2];
-    return static_cast<uint8_t>(word >> (j % 4 * 8));
+    ZERODIFF_UNROLL
+    for (int32_t half = 0; half < 2; ++half) {
+      float decoded[4];
+      decoder.decode4(part == 0 ? granule.e[half] : granule.e[half + 2], decoded);
+      ZERODIFF_UNROLL
+      for (int32_t j = 0; j < 4; ++j) values[half * 4 + j] = decoded[j];
+    }
+  }
+}
+
+// A decoded part into an array of rows in LDS.
+__device__ __forceinline__ void store_part(SharedView<float> rows, int32_t first,
+                                           const float (&values)[kInnerStep]) {
+  ZERODIFF_UNROLL
+  for (int32_t half = 0; half < kInnerStep; half += 4) {
+    Vec16<float> quad;
+    ZERODIFF_UNROLL
+    for (int32_t j = 0; j < 4; ++j) quad.e[j] = values[half + j];
+    store16(rows, first + half, quad);
   }
 }
 

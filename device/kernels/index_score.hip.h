@@ -82,17 +82,18 @@ __device__ __forceinline__ void stage_index_q(const IndexScoreArguments<Code>& a
   const Fp8Decoder decoder = make_fp8_decoder(args.index_format);
   for (int32_t i = static_cast<int32_t>(threadIdx.x); i < kRows * kPerRow; i += kTileThreads) {
     const int32_t r = i / kPerRow;
-    Vec16<Code> codes = {};
+    Granule granule = {};
     if (r < rows.tokens * rows.heads) {
       const ScoreRow row = score_row(rows, r);
       const int64_t head = row.token * args.num_index_heads + row.head;
-      codes = load16(args.index_q, head * kHeadElements + i % kPerRow * kGranule<Code>);
+      granule = bits_as<Granule>(
+          load16(args.index_q, head * kHeadElements + i % kPerRow * kGranule<Code>));
     }
     ZERODIFF_UNROLL
-    for (int32_t part = 0; part < kGranule<Code>; part += 4) {
-      Vec16<float> values;
-      for (int32_t j = 0; j < 4; ++j) values.e[j] = index_value<Row>(decoder, codes.e[part + j]);
-      store16(query, i * kGranule<Code> + part, values);
+    for (int32_t part = 0; part < kGranuleParts<Code>; ++part) {
+      float decoded[kInnerStep];
+      decode_part<Row, Code>(decoder, granule, part, decoded);
+      store_part(query, i * kGranule<Code> + part * kInnerStep, decoded);
     }
   }
 }

@@ -8,7 +8,6 @@
 #pragma once
 
 #include "device/kernels/attention_tile.hip.h"
-#include "device/kernels/fp8_decoder.hip.h"
 #include "device/kernels/kv_layout.hip.h"
 #include "device/kernels/number_formats.hip.h"
 
@@ -40,16 +39,6 @@ __device__ __forceinline__ void stage_index_k(View<const Code> index_cache, int6
   }
 }
 
-// An element of index_q or index_k: the model dtype, or fp8 at unit scale.
-template <class Row, class Code>
-__device__ __forceinline__ float index_value(const Fp8Decoder& decoder, Code code) {
-  if constexpr (sizeof(Code) == sizeof(uint16_t)) {
-    return Row::decode(code);
-  } else {
-    return decoder.decode(code);
-  }
-}
-
 // Goes on with the dots of every row and of the thread's positions over the dims in the tile.
 // `query` is [kRows][128]. Sums of positions >= `tokens` have no meaning.
 template <class Row, class Code, int32_t kRows>
@@ -69,10 +58,7 @@ __device__ __forceinline__ void add_index_products(TileSums<kRows>& sums,
       if (part == 0 && position < tokens) {
         granules.e[i] = bits_as<Granule>(load16(tile, index_tile_word(position, step / kParts)));
       }
-      ZERODIFF_UNROLL
-      for (int32_t j = 0; j < kInnerStep; ++j) {
-        values.e[i][j] = index_value<Row>(decoder, part_code<Code>(granules.e[i], part, j));
-      }
+      decode_part<Row, Code>(decoder, granules.e[i], part, values.e[i]);
     }
     add_products(sums, query, live_rows, first_dim + step * kInnerStep, values);
   }

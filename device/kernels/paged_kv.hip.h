@@ -3,7 +3,6 @@
 #pragma once
 
 #include "device/kernels/attention_tile.hip.h"
-#include "device/kernels/fp8_decoder.hip.h"
 #include "device/kernels/kv_layout.hip.h"
 #include "device/kernels/number_formats.hip.h"
 #include "device/kernels/slots.hip.h"
@@ -55,13 +54,13 @@ __device__ __forceinline__ float token_scale(const PagedKv<Code>& kv, View<const
   return scale;
 }
 
-// k~ or v~ of one stored element.
+// k~ or v~ of a decoded element. The elements of 16-bit caches are what they are.
 template <class Row, class Code>
-__device__ __forceinline__ float cached_value(const Fp8Decoder& decoder, Code code, float scale) {
+__device__ __forceinline__ float dequantised(float element, float scale) {
   if constexpr (sizeof(Code) == sizeof(uint16_t)) {
-    return Row::decode(code);
+    return element;
   } else {
-    return Row::decode(Row::encode(decoder.decode(code) * scale));
+    return Row::decode(Row::encode(element * scale));
   }
 }
 

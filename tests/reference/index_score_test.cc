@@ -187,11 +187,14 @@ TEST(IndexScore, EmptyRowsSeeNothingWhateverTheirNegativePosition) {
   }
 }
 
-// The rows of one request, and an empty one between them, share blocks but not the last position.
-TEST(IndexScore, RowsOfOneRequestSeeUpToTheirOwnPositions) {
+class IndexScoreEmptyPosition : public testing::TestWithParam<std::int64_t> {};
+
+// Rows of one request, an empty one among them: what its neighbours see must not reach it. Counting
+// live tokens as p + 1 - 128 b once wrapped around for the least position.
+TEST_P(IndexScoreEmptyPosition, RowsOfOneRequestSeeUpToTheirOwnPositions) {
   ScoreCase test({126, 127, 128, 129});
   test.call.query_start_loc = test::int32_tensor({5}, {0, 4, 4, 4, 4});
-  test.call.positions.as<std::int64_t>()[2] = -1;
+  test.call.positions.as<std::int64_t>()[2] = GetParam();
   test.all_queries(1);
   for (std::int64_t j = 0; j < 130; ++j) test.key(0, j, 0, static_cast<float>(j % 128 + 1));
   const Tensor scores = test.scores();
@@ -199,6 +202,10 @@ TEST(IndexScore, RowsOfOneRequestSeeUpToTheirOwnPositions) {
                                   -kInfinity, -kInfinity, -kInfinity, 128, 2,          -kInfinity};
   EXPECT_TRUE(std::equal(wanted.begin(), wanted.end(), scores.as<float>().begin()));
 }
+
+INSTANTIATE_TEST_SUITE_P(, IndexScoreEmptyPosition,
+                         testing::Values(-1, -2, -127, -128, -129, INT32_MIN, INT64_MIN + 1,
+                                         INT64_MIN));
 
 // Index slots are never rebased, in block_contiguous storage either, and heads share index K.
 TEST(IndexScore, ReadsTheSlotsOfTheBlockTable) {

@@ -26,7 +26,7 @@ TEST(CommandLine, HelpNamesEveryCommandAndTheExitCodes) {
 }
 
 TEST(CommandLine, EveryCommandHasHelpThatFitsATerminal) {
-  for (const char* command : {"verify", "--device", "none", "inspect", "replay", "diff"}) {
+  for (const char* command : {"verify", "inspect", "replay", "diff", "devices"}) {
     const ToolRun run = run_tool({command, "--help"});
     EXPECT_EQ(run.exit_code, 0) << command;
     EXPECT_TRUE(contains(run.out, std::string("Usage: zerodiff ") + command)) << run.out;
