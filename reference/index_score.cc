@@ -124,8 +124,10 @@ void ScoreWork::score_block(const Tensor& index_cache, std::int64_t request, std
   while (first < end && visible_blocks(call, first) <= block) ++first;
   dot_block(index_cache, pool_block(call, request, block), first * heads, end * heads, dots);
   for (std::int64_t row = first; row < end; ++row) {
+    // Asked first: an empty row's position may be so small that the subtraction overflows.
+    if (block >= visible_blocks(call, row)) continue;
     const std::int64_t live = std::min(kBlockSize, position_of(call, row) + 1 - block * kBlockSize);
-    if (live > 0) store(row, block, live, dots.data() + (row - first) * heads * kBlockSize);
+    store(row, block, live, dots.data() + (row - first) * heads * kBlockSize);
   }
 }
 

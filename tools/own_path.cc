@@ -37,7 +37,19 @@ Outputs run_on_device(device::PathKind kind, const LayerCall& call, const OwnPat
   return std::move(run.outputs);
 }
 
+constexpr std::string_view kCapturedMark = " (captured)";
+
 }  // namespace
+
+std::string captured_label(const std::string& path) {
+  const bool own = path == kReferencePath || path == name_of(device::PathKind::unfused) ||
+                   path == name_of(device::PathKind::fused);
+  return own ? path + std::string(kCapturedMark) : path;
+}
+
+std::string name_of_captured(const std::string& label) {
+  return label.substr(0, label.find(kCapturedMark));
+}
 
 std::vector<std::string_view> own_path_names() {
   std::vector<std::string_view> names{kReferencePath};

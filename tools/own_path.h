@@ -15,6 +15,11 @@ inline constexpr std::string_view kReferencePath = "reference";
 // "reference", and in a build with a device "unfused" and "fused".
 std::vector<std::string_view> own_path_names();
 
+// What reports call a captured path: its name, and " (captured)" behind it if an own path has that
+// name too. name_of_captured takes it away again.
+std::string captured_label(const std::string& path);
+std::string name_of_captured(const std::string& label);
+
 struct OwnPathOptions {
   std::string device = "auto";  // of unfused and fused, as open_device takes it
   int wave_width = 32;

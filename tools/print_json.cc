@@ -104,6 +104,7 @@ Json fp8_tensor_json(const compare::Fp8TensorReport& tensor) {
           {"tensor", tensor.tensor},
           {"format", tensor.format},
           {"conforms", tensor.conforms},
+          {"gates", tensor.gates},
           {"written", tensor.written},
           {"saturated", tensor.saturated},
           {"nan_codes", tensor.nan_codes},

@@ -185,7 +185,7 @@ std::string describe_ungated(const CaseReport& report) {
   std::int64_t count = 0;
   for (const Comparison& comparison : report.comparisons) {
     if (!differs(comparison) || comparison.gates) continue;
-    paths.insert(comparison.path);
+    paths.insert(name_of_captured(comparison.path));
     ++count;
   }
   if (count == 0) return {};

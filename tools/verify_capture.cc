@@ -69,14 +69,15 @@ void judge_paths(CaptureReader& reader, const Outputs& reference, const VerifyOp
     on_step("judging " + path);
     got = reader.read_path(path, std::move(got));
     const bool gates = options.gate.gates(path);
+    const std::string label = captured_label(path);
     std::vector<compare::Comparison> comparisons =
-        compare::compare_outputs(call, reference, std::string(kReferencePath), got, path,
+        compare::compare_outputs(call, reference, std::string(kReferencePath), got, label,
                                  {{.threads = options.threads}, gates});
     if (gates && any_compared(comparisons)) result.gated_paths.push_back(path);
     append(result.report.comparisons, std::move(comparisons));
-    append(
-        result.report.fp8_contract.tensors,
-        gating(compare::fp8_contract_report(call, {{path, &got}}, options.threads), gates).tensors);
+    append(result.report.fp8_contract.tensors,
+           gating(compare::fp8_contract_report(call, {{label, &got}}, options.threads), gates)
+               .tensors);
   }
 }
 

@@ -7,6 +7,8 @@
 //                  later sees whichever came last), in LDS unless a barrier lies between
 //   read, write    by two work-items, unless a barrier of their group lies between; a write of the
 //                  value that was there already disturbs nobody
+//
+// One word keeps one writer: of several that wrote the same value the last may read it back.
 #pragma once
 
 #include "device/host/access_stamp.h"

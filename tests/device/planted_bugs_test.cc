@@ -81,22 +81,22 @@ TEST(PlantedKernels, ComputeTheSameWithoutABug) {
 
 // Faults that the executor must name, whatever the outputs.
 struct ExpectedFault {
-  PlantedBug bug;
   std::string call;
+  PlantedBug bug;
   PathKind kind;
   FaultKind fault;
 };
 const ExpectedFault kExpectedFaults[] = {
-    {PlantedBug::divergent_collective, "bf16_prefill", PathKind::fused,
+    {"bf16_prefill", PlantedBug::divergent_collective, PathKind::fused,
      FaultKind::partial_collective},
-    {PlantedBug::race_missing_sync, "bf16_prefill", PathKind::fused, FaultKind::lds_unwritten_read},
-    {PlantedBug::uninit_read, "e5m2_infinity", PathKind::fused, FaultKind::lds_unwritten_read},
-    {PlantedBug::slot_neg_oob, "bf16_empty_rows_mixed_caches", PathKind::fused,
+    {"bf16_prefill", PlantedBug::race_missing_sync, PathKind::fused, FaultKind::lds_unwritten_read},
+    {"e5m2_infinity", PlantedBug::uninit_read, PathKind::fused, FaultKind::lds_unwritten_read},
+    {"bf16_empty_rows_mixed_caches", PlantedBug::slot_neg_oob, PathKind::fused,
      FaultKind::out_of_bounds},
-    {PlantedBug::rope_table_oob, "bf16_empty_rows_mixed_caches", PathKind::fused,
+    {"bf16_empty_rows_mixed_caches", PlantedBug::rope_table_oob, PathKind::fused,
      FaultKind::out_of_bounds},
-    {PlantedBug::rope_inplace_race, "bf16_prefill", PathKind::unfused, FaultKind::buffer_race},
-    {PlantedBug::slot_duplicate_race, "bf16_prefill", PathKind::fused, FaultKind::write_conflict},
+    {"bf16_prefill", PlantedBug::rope_inplace_race, PathKind::unfused, FaultKind::buffer_race},
+    {"bf16_prefill", PlantedBug::slot_duplicate_race, PathKind::fused, FaultKind::write_conflict},
 };
 
 TEST(PlantedKernels, FailTheExecutorsChecks) {

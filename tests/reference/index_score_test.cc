@@ -192,14 +192,14 @@ class IndexScoreEmptyPosition : public testing::TestWithParam<std::int64_t> {};
 // Rows of one request, an empty one among them: what its neighbours see must not reach it. Counting
 // live tokens as p + 1 - 128 b once wrapped around for the least position.
 TEST_P(IndexScoreEmptyPosition, RowsOfOneRequestSeeUpToTheirOwnPositions) {
-  ScoreCase test({126, 127, 128, 129});
+  ScoreCase test({127, 128, 129, 130});
   test.call.query_start_loc = test::int32_tensor({5}, {0, 4, 4, 4, 4});
   test.call.positions.as<std::int64_t>()[2] = GetParam();
   test.all_queries(1);
-  for (std::int64_t j = 0; j < 130; ++j) test.key(0, j, 0, static_cast<float>(j % 128 + 1));
+  for (std::int64_t j = 0; j < 131; ++j) test.key(0, j, 0, static_cast<float>(j % 128 + 1));
   const Tensor scores = test.scores();
-  const std::vector<float> wanted{127,        -kInfinity, -kInfinity, 128, -kInfinity, -kInfinity,
-                                  -kInfinity, -kInfinity, -kInfinity, 128, 2,          -kInfinity};
+  const std::vector<float> wanted{128,        -kInfinity, -kInfinity, 128, 1, -kInfinity,
+                                  -kInfinity, -kInfinity, -kInfinity, 128, 3, -kInfinity};
   EXPECT_TRUE(std::equal(wanted.begin(), wanted.end(), scores.as<float>().begin()));
 }
 

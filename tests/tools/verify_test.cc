@@ -195,7 +195,12 @@ TEST(Verify, JudgesACapturedPathCalledReference) {
   const auto file = (folder / "named.h5").string();
   add_altered_path(kDecode, file, "atom_fused", "reference", [](Outputs&) {});
   EXPECT_EQ(run_tool({"verify", "--device", "none", file}).exit_code, 0);
-  EXPECT_EQ(run_tool({"verify", "--device", "none", "--paths", "reference", file}).exit_code, 1);
+  int exit_code = -1;
+  const Json report =
+      report_of({"verify", "--device", "none", "--paths", "reference", file}, &exit_code);
+  EXPECT_EQ(exit_code, 1);
+  const Json k = comparison_of(report.at("cases").at(0), "reference (captured)", "k_cache");
+  EXPECT_EQ(k.at("mismatches"), 27);
 }
 
 // Paths are read one at a time; a sanitizer's own memory comes on top.

@@ -5,8 +5,7 @@
 
 namespace zerodiff::device {
 
-// Name in the kernels (ZERODIFF_PLANT), fault class of docs/faults.md, launch that shows it,
-// what the kernel then does.
+// Name in the kernels (ZERODIFF_PLANT), fault class of docs/faults.md, what the kernel then does.
 #define ZERODIFF_PLANTED_BUGS(X)                                                                  \
   X(fp8_fnuz_read_as_fn, "fp8-fnuz-read-as-fn", "encodes fnuz where fn is declared")              \
   X(fp8_fn_read_as_fnuz, "fp8-fn-read-as-fnuz", "encodes fn where fnuz is declared")              \
