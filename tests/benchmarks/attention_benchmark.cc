@@ -75,7 +75,7 @@ void sparse_attention(benchmark::State& state) {
   call.v_cache = random_tensor({tokens * blocks * kPagesPerBlock, 1, 2, 128, 8}, 3);
   const Tensor q = random_tensor({tokens, 16 * kHeadDim}, 4);
   const auto table = full_table(tokens, blocks);
-  for (auto _ : state) {
+  for ([[maybe_unused]] auto _ : state) {
     benchmark::DoNotOptimize(
         reference::sparse_attention(call, q, call.k_cache, call.v_cache, table, kThreads));
   }
@@ -101,7 +101,7 @@ void run_fma_chains(std::int64_t rounds) {
 
 void peak_fma(benchmark::State& state) {
   constexpr std::int64_t kRounds = 4'000'000;
-  for (auto _ : state) {
+  for ([[maybe_unused]] auto _ : state) {
     std::vector<std::jthread> helpers;
     for (int i = 1; i < kThreads; ++i) helpers.emplace_back([] { run_fma_chains(kRounds); });
     run_fma_chains(kRounds);
@@ -118,7 +118,7 @@ void index_score(benchmark::State& state) {
   const LayerCall call = decode_call(1, context);
   const Tensor cache = random_tensor({context / kBlockSize, kBlockSize, kHeadDim}, 5);
   const Tensor index_q = random_tensor({1, kHeadDim}, 6);
-  for (auto _ : state) {
+  for ([[maybe_unused]] auto _ : state) {
     benchmark::DoNotOptimize(reference::index_score(call, index_q, cache, kThreads));
   }
   state.SetBytesProcessed(static_cast<std::int64_t>(cache.size_bytes()) * state.iterations());
@@ -133,7 +133,7 @@ std::uint64_t sum_of(const std::uint64_t* words, std::size_t count) {
 void read_loop(benchmark::State& state) {
   const std::vector<std::uint64_t> words(kLarge / sizeof(std::uint64_t), 3);
   const std::size_t part = words.size() / kThreads;
-  for (auto _ : state) {
+  for ([[maybe_unused]] auto _ : state) {
     std::vector<std::jthread> helpers;
     for (std::size_t i = 1; i < kThreads; ++i) {
       helpers.emplace_back(

@@ -76,7 +76,7 @@ void bare_h5dread(benchmark::State& state) {
   const hid_t file = H5Fopen(capture().file().c_str(), H5F_ACC_RDONLY, H5P_DEFAULT);
   std::vector<std::vector<std::byte>> buffers(3);
   const char* const names[] = {"k_cache", "v_cache", "index_cache"};
-  for (auto _ : state) {
+  for ([[maybe_unused]] auto _ : state) {
     for (std::size_t i = 0; i < buffers.size(); ++i) {
       const std::string name = "/outputs/" + std::string(kPath) + "/" + names[i];
       const hid_t dataset = H5Dopen2(file, name.c_str(), H5P_DEFAULT);
@@ -99,13 +99,13 @@ void capture_read(benchmark::State& state) {
   options.verify_digests = state.range(0) != 0;
   CaptureReader reader(capture().file(), options);
   Outputs outputs = reader.read_path(kPath);
-  for (auto _ : state) outputs = reader.read_path(kPath, std::move(outputs));
+  for ([[maybe_unused]] auto _ : state) outputs = reader.read_path(kPath, std::move(outputs));
   state.SetBytesProcessed(capture().bytes() * state.iterations());
 }
 
 void digest(benchmark::State& state) {
   const std::vector<std::byte> bytes(std::size_t{64} << 20, std::byte{7});
-  for (auto _ : state) benchmark::DoNotOptimize(xxh3_128_hex(bytes));
+  for ([[maybe_unused]] auto _ : state) benchmark::DoNotOptimize(xxh3_128_hex(bytes));
   state.SetBytesProcessed(static_cast<std::int64_t>(bytes.size()) * state.iterations());
 }
 

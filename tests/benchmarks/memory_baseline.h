@@ -29,7 +29,7 @@ inline void copy_with_threads(std::vector<std::byte>& target, const std::vector<
 inline void memcpy_baseline(benchmark::State& state) {
   std::vector<std::byte> source(kLarge, std::byte{1});
   std::vector<std::byte> target(kLarge, std::byte{2});
-  for (auto _ : state) {
+  for ([[maybe_unused]] auto _ : state) {
     copy_with_threads(target, source, static_cast<std::size_t>(state.range(0)));
     benchmark::ClobberMemory();
   }

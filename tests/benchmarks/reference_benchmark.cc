@@ -44,7 +44,7 @@ std::int64_t bytes_in_and_out(const LayerCall& call) {
 void pre_attention(benchmark::State& state, std::optional<ElementType> cache_dtype) {
   const LayerCall call = generate_call(prefill_options(state.range(0), cache_dtype));
   Outputs outputs;
-  for (auto _ : state) {
+  for ([[maybe_unused]] auto _ : state) {
     reference::run_insertion(call, outputs, {}, static_cast<int>(state.range(1)));
     benchmark::ClobberMemory();
   }

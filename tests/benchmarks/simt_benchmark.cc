@@ -87,7 +87,7 @@ void run(benchmark::State& state, const std::string& kernel, std::int64_t ops_pe
   HostBackend backend({.threads = 1, .checked = state.range(1) != 0}, kernels());
   const auto resident = backend.allocate(list);
   resident->upload();
-  for (auto _ : state) {
+  for ([[maybe_unused]] auto _ : state) {
     if (!resident->run().ok()) return state.SkipWithError("the kernel is faulty");
   }
   const double ops =
