@@ -21,22 +21,35 @@ constexpr bool built_for(const char* level) {
   return *have == *level;
 }
 
+#if defined(__clang__) && __clang_major__ < 18  // knows features, not levels
+bool has_v2() {
+  return __builtin_cpu_supports("sse4.2") && __builtin_cpu_supports("popcnt");
+}
+bool has_v3() {
+  return has_v2() && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+         __builtin_cpu_supports("bmi2");
+}
+bool has_v4() {
+  return has_v3() && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl");
+}
+#else
+bool has_v2() {
+  return __builtin_cpu_supports("x86-64-v2") != 0;
+}
+bool has_v3() {
+  return __builtin_cpu_supports("x86-64-v3") != 0;
+}
+bool has_v4() {
+  return __builtin_cpu_supports("x86-64-v4") != 0;
+}
+#endif
+
 // Levels other than v2, v3 and v4 (such as a processor's name) are not checked.
 bool processor_suffices() {
   __builtin_cpu_init();
-#if defined(__clang__) && __clang_major__ < 18  // knows features, not levels
-  const bool v2 = __builtin_cpu_supports("sse4.2") && __builtin_cpu_supports("popcnt");
-  const bool v3 = v2 && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
-                  __builtin_cpu_supports("bmi2");
-  const bool v4 = v3 && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl");
-#else
-  const bool v2 = __builtin_cpu_supports("x86-64-v2") != 0;
-  const bool v3 = __builtin_cpu_supports("x86-64-v3") != 0;
-  const bool v4 = __builtin_cpu_supports("x86-64-v4") != 0;
-#endif
-  if constexpr (built_for("x86-64-v2")) return v2;
-  if constexpr (built_for("x86-64-v3")) return v3;
-  if constexpr (built_for("x86-64-v4")) return v4;
+  if constexpr (built_for("x86-64-v2")) return has_v2();
+  if constexpr (built_for("x86-64-v3")) return has_v3();
+  if constexpr (built_for("x86-64-v4")) return has_v4();
   return true;
 }
 

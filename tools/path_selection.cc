@@ -4,7 +4,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <ranges>
 
 #include "fixtures/error.h"
 
@@ -65,10 +64,11 @@ PathSelection parse_path_selection(std::span<const std::string> paths, bool stri
   PathSelection selection;
   selection.strict = strict;
   for (const std::string& value : paths) {
-    for (const auto part : std::views::split(value, ',')) {
-      add_name(selection, std::string(part.begin(), part.end()));
+    for (std::size_t first = 0; first <= value.size();) {
+      const std::size_t end = std::min(value.find(',', first), value.size());
+      add_name(selection, value.substr(first, end - first));
+      first = end + 1;
     }
-    if (value.empty()) add_name(selection, value);
   }
   return selection;
 }

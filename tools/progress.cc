@@ -3,8 +3,6 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <utility>
-
 #include "tools/terminal.h"
 
 namespace zerodiff::tools {
@@ -30,7 +28,7 @@ Progress::~Progress() {
   clear();
 }
 
-void Progress::now(std::string what) {
+void Progress::now(std::string_view what) {
   const std::scoped_lock lock(mutex_);
   what_ = printable(what);
 }

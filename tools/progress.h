@@ -5,6 +5,7 @@
 #include <condition_variable>
 #include <mutex>
 #include <string>
+#include <string_view>
 #include <thread>
 
 namespace zerodiff::tools {
@@ -19,7 +20,7 @@ class Progress {
   Progress& operator=(const Progress&) = delete;
 
   // What is being done from now on ("m3_decode.h5: reading atom_fused").
-  void now(std::string what);
+  void now(std::string_view what);
   // Takes the line away until the next now(): call it before printing anything else.
   void clear();
 

@@ -3,13 +3,13 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <ranges>
 #include <vector>
 
 #include "fixtures/error.h"
@@ -149,8 +149,10 @@ std::string wrapped_words(std::string_view first, std::span<const std::string> w
 
 std::string wrapped(std::string_view first, std::string_view text) {
   std::vector<std::string> words;
-  for (const auto word : std::views::split(text, ' ')) {
-    if (!word.empty()) words.emplace_back(word.begin(), word.end());
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t end = std::min(text.find(' ', begin), text.size());
+    if (end > begin) words.emplace_back(text.substr(begin, end - begin));
+    begin = end + 1;
   }
   return wrapped_words(first, words);
 }

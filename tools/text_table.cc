@@ -34,7 +34,7 @@ void TextTable::add_row(std::vector<Cell> cells) {
   rows_.push_back({std::move(cells), {}});
 }
 
-void TextTable::add_lines(std::string lines) {
+void TextTable::add_lines(std::string_view lines) {
   assert(!rows_.empty());
   rows_.back().lines_below += lines;
 }

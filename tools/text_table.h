@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "tools/terminal.h"
@@ -30,7 +31,7 @@ class TextTable {
   // As many cells as columns.
   void add_row(std::vector<Cell> cells);
   // Complete lines (with their newline) under the last row.
-  void add_lines(std::string lines);
+  void add_lines(std::string_view lines);
 
   std::string render(const Painter& paint) const;
 

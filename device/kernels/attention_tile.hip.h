@@ -58,8 +58,10 @@ __device__ __forceinline__ void decode_part(const Fp8Decoder& decoder, const Gra
   } else {
     ZERODIFF_UNROLL
     for (int32_t half = 0; half < 2; ++half) {
+      const uint32_t low = granule.e[half];
+      const uint32_t high = granule.e[half + 2];
       float decoded[4];
-      decoder.decode4(part == 0 ? granule.e[half] : granule.e[half + 2], decoded);
+      decoder.decode4(part == 0 ? low : high, decoded);
       ZERODIFF_UNROLL
       for (int32_t j = 0; j < 4; ++j) values[half * 4 + j] = decoded[j];
     }
@@ -117,6 +119,19 @@ __device__ __forceinline__ void add_row_products(TileSums<kRows>& sums,
 template <int32_t kRows>
 inline constexpr int32_t kRowStep = kRows / 4;
 
+// The rows from kRow on. (A loop that ends early would not be unrolled by every compiler.)
+template <int32_t kRow, int32_t kRows>
+__device__ __forceinline__ void add_live_products(TileSums<kRows>& sums,
+                                                  SharedView<const float> rows, int32_t live_rows,
+                                                  int32_t k, const ColumnValues& columns) {
+  if constexpr (kRow < kRows) {
+    if (kRow >= live_rows) return;
+    add_row_products<kRowStep<kRows>>(sums, rows, kRow, k, columns, 0);
+    add_row_products<kRowStep<kRows>>(sums, rows, kRow, k, columns, 4);
+    add_live_products<kRow + kRowStep<kRows>>(sums, rows, live_rows, k, columns);
+  }
+}
+
 // Goes on with the sums of rows and columns over inner indices k .. k + 7. `rows` is [kRows][128].
 // A full tile is one piece of code without branches.
 template <int32_t kRows>
@@ -131,12 +146,7 @@ __device__ __forceinline__ void add_products(TileSums<kRows>& sums, SharedView<c
     }
     return;
   }
-  ZERODIFF_UNROLL
-  for (int32_t row = 0; row < kRows; row += kRowStep<kRows>) {
-    if (row >= live_rows) return;
-    add_row_products<kRowStep<kRows>>(sums, rows, row, k, columns, 0);
-    add_row_products<kRowStep<kRows>>(sums, rows, row, k, columns, 4);
-  }
+  add_live_products<0>(sums, rows, live_rows, k, columns);
 }
 
 // The same over the first `count` of them only. A product with zero in their place would not do: it
@@ -148,7 +158,7 @@ __device__ __forceinline__ void add_first_products(TileSums<kRows>& sums,
                                                    int32_t count) {
   ZERODIFF_UNROLL
   for (int32_t row = 0; row < kRows; ++row) {
-    if (row % kRowStep<kRows> == 0 && row >= live_rows) return;
+    if (row >= live_rows) continue;
     ZERODIFF_UNROLL
     for (int32_t j = 0; j < kInnerStep; ++j) {
       if (j >= count) continue;

@@ -1,5 +1,5 @@
-// Real captures: the selections and tables that production kernels made of their own scores, against
-// ours of the same inputs.
+// Real captures: the selections and tables that production kernels made of their own scores,
+// against ours of the same inputs.
 #include <gtest/gtest.h>
 
 #include <algorithm>

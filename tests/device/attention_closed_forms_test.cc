@@ -1,12 +1,11 @@
-// Attention whose exact result is known. With C = 1 and whole scores every weight is a power of two,
-// so that all sums are exact in any order: what is tested are places (pages, layouts, heads, scales,
-// tails), weights and the merge. Beside it the textbook's closed forms.
+// Attention whose exact result is known. With C = 1 and whole scores every weight is a power of
+// two, so that all sums are exact in any order: what is tested are places (pages, layouts, heads,
+// scales, tails), weights and the merge. Beside it the textbook's closed forms.
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -22,10 +21,10 @@ static_assert(kUnitScale * 0x1.715476p+0F == 1.0F);
 
 struct FormCase {
   std::string name;
-  ElementType model_dtype;
-  std::optional<ElementType> cache_dtype;
   std::int64_t heads;
   std::int64_t kv_heads;
+  ElementType model_dtype;
+  std::optional<ElementType> cache_dtype;
   KvStorage storage = KvStorage::separate;
   ScaleGranularity granularity = ScaleGranularity::tensor;
   std::int64_t tokens = 3;
@@ -38,17 +37,17 @@ constexpr auto kContiguous = KvStorage::block_contiguous;
 constexpr auto kHeadSlot = ScaleGranularity::head_slot;
 
 const FormCase kFormCases[] = {
-    {"bf16_16_heads", kBf16, std::nullopt, 16, 1},
-    {"bf16_one_position", kBf16, std::nullopt, 1, 1, KvStorage::separate, ScaleGranularity::tensor,
+    {"bf16_16_heads", 16, 1, kBf16, std::nullopt},
+    {"bf16_one_position", 1, 1, kBf16, std::nullopt, KvStorage::separate, ScaleGranularity::tensor,
      1, 0},
-    {"fp16_contiguous_group_3", kFp16, std::nullopt, 9, 3, kContiguous},
-    {"fp16_group_of_19", kFp16, std::nullopt, 38, 2},
-    {"e4m3fn_tensor_scale", kBf16, ElementType::float8_e4m3fn, 8, 1},
-    {"e4m3fn_head_slot", kBf16, ElementType::float8_e4m3fn, 12, 2, KvStorage::separate, kHeadSlot},
-    {"e4m3fnuz_contiguous_head_slot", kFp16, ElementType::float8_e4m3fnuz, 5, 5, kContiguous,
+    {"fp16_contiguous_group_3", 9, 3, kFp16, std::nullopt, kContiguous},
+    {"fp16_group_of_19", 38, 2, kFp16, std::nullopt},
+    {"e4m3fn_tensor_scale", 8, 1, kBf16, ElementType::float8_e4m3fn},
+    {"e4m3fn_head_slot", 12, 2, kBf16, ElementType::float8_e4m3fn, KvStorage::separate, kHeadSlot},
+    {"e4m3fnuz_contiguous_head_slot", 5, 5, kFp16, ElementType::float8_e4m3fnuz, kContiguous,
      kHeadSlot},
-    {"e5m2_contiguous", kBf16, ElementType::float8_e5m2, 16, 8, kContiguous},
-    {"e5m2fnuz_head_slot", kFp16, ElementType::float8_e5m2fnuz, 14, 2, KvStorage::separate,
+    {"e5m2_contiguous", 16, 8, kBf16, ElementType::float8_e5m2, kContiguous},
+    {"e5m2fnuz_head_slot", 14, 2, kFp16, ElementType::float8_e5m2fnuz, KvStorage::separate,
      kHeadSlot},
 };
 
@@ -83,22 +82,23 @@ double scale_of(const AttentionCase& of, const Tensor& scales, std::int64_t head
 }
 
 // Whole numbers that stand for q, k and v, by place; the same wherever they are looked up.
-int small_number(std::uint64_t salt, std::int64_t a, std::int64_t b, std::int64_t c, int most) {
+std::int64_t small_number(std::uint64_t salt, std::int64_t a, std::int64_t b, std::int64_t c,
+                          std::int64_t most) {
   std::uint64_t hash = salt + static_cast<std::uint64_t>((a * 1'000'003 + b) * 1021 + c);
   for (int round = 0; round < 2; ++round) {
     hash = (hash ^ hash >> 29) * 0x9E3779B97F4A7C15U;
   }
   const auto range = static_cast<std::uint64_t>(2 * most + 1);
-  return static_cast<int>((hash >> 33) % range) - most;
+  return static_cast<std::int64_t>((hash >> 33) % range) - most;
 }
 // q is 1 in one dim of a head, and k whole: a score is an element of k.
 std::int64_t query_dim(std::int64_t row, std::int64_t head) {
   return (row * 31 + head * 7) % kHeadDim;
 }
-int k_number(std::int64_t head, std::int64_t slot, std::int64_t dim) {
+std::int64_t k_number(std::int64_t head, std::int64_t slot, std::int64_t dim) {
   return small_number(1, head, slot, dim, 5);
 }
-int v_number(std::int64_t head, std::int64_t slot, std::int64_t dim) {
+std::int64_t v_number(std::int64_t head, std::int64_t slot, std::int64_t dim) {
   return small_number(2, head, slot, dim, 4);
 }
 
@@ -113,8 +113,8 @@ void fill_form(AttentionCase& of) {
       const double k_scale = scale_of(of, of.call.k_scale, h, slot);
       const double v_scale = scale_of(of, of.call.v_scale, h, slot);
       for (std::int64_t d = 0; d < kHeadDim; ++d) {
-        set_kv(of, Plane::k, slot, h, d, k_number(h, slot, d) / k_scale);
-        set_kv(of, Plane::v, slot, h, d, v_number(h, slot, d) / v_scale);
+        set_kv(of, Plane::k, slot, h, d, static_cast<double>(k_number(h, slot, d)) / k_scale);
+        set_kv(of, Plane::v, slot, h, d, static_cast<double>(v_number(h, slot, d)) / v_scale);
       }
     }
   }
@@ -145,14 +145,14 @@ float wanted_output(const AttentionCase& of, const std::vector<std::int64_t>& sl
   const auto score = [&](std::int64_t slot) {
     return k_number(kv_head, slot, query_dim(row, head));
   };
-  int most = std::numeric_limits<int>::min();
+  std::int64_t most = std::numeric_limits<std::int64_t>::min();
   for (const std::int64_t slot : slots) most = std::max(most, score(slot));
   double sum = 0;
   double weighted = 0;
   for (const std::int64_t slot : slots) {
-    const double weight = std::ldexp(1.0, score(slot) - most);
+    const double weight = std::ldexp(1.0, static_cast<int>(score(slot) - most));
     sum += weight;
-    weighted += weight * v_number(kv_head, slot, dim);
+    weighted += weight * static_cast<double>(v_number(kv_head, slot, dim));
   }
   const float quotient = static_cast<float>(weighted) / static_cast<float>(sum);
   return model_value(of.call.model_dtype(), bits_of(of.call.model_dtype(), quotient));
@@ -199,7 +199,7 @@ TEST(ClosedForms, AQueryOfZeroGivesTheMean) {
   std::ranges::fill(of.inserted.q.bytes(), std::byte{0});
   for (std::int64_t slot = 0; slot < of.call.num_slots(); ++slot) {
     for (std::int64_t d = 0; d < kHeadDim; ++d) {
-      set_kv(of, Plane::v, slot, 1, d, v_number(1, slot, d));
+      set_kv(of, Plane::v, slot, 1, d, static_cast<double>(v_number(1, slot, d)));
     }
   }
   for (const PathKind kind : kPathKinds) {
@@ -208,7 +208,7 @@ TEST(ClosedForms, AQueryOfZeroGivesTheMean) {
     ASSERT_EQ(slots.size(), 291U);
     for (std::int64_t d = 0; d < kHeadDim; ++d) {
       double sum = 0;
-      for (const std::int64_t slot : slots) sum += v_number(1, slot, d);
+      for (const std::int64_t slot : slots) sum += static_cast<double>(v_number(1, slot, d));
       const float mean = static_cast<float>(sum) / 291.0F;
       EXPECT_EQ(output_at(of.call, outputs, 0, 4, d),
                 model_value(ElementType::bfloat16, bits_of(ElementType::bfloat16, mean)));

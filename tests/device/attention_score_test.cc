@@ -1,5 +1,5 @@
-// Index scores of operands so small that every order of the sum is exact, of operands where only one
-// order is right, and of NaN.
+// Index scores of operands so small that every order of the sum is exact, of operands where only
+// one order is right, and of NaN.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -19,23 +19,23 @@ constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 struct ScoreCase {
   std::string name;
-  ElementType model_dtype;
-  std::optional<ElementType> index_dtype;
   std::int64_t kv_heads;
   std::int64_t tokens;
   std::int64_t requests;
+  ElementType model_dtype;
+  std::optional<ElementType> index_dtype;
   Phase phase;
   std::int64_t query_len = 1;
 };
 
 const ScoreCase kScoreCases[] = {
-    {"bf16_decode", ElementType::bfloat16, std::nullopt, 1, 3, 3, Phase::decode},
-    {"fp16_speculative", ElementType::float16, std::nullopt, 3, 8, 2, Phase::decode, 4},
-    {"e4m3fn_prefill", ElementType::bfloat16, ElementType::float8_e4m3fn, 1, 37, 2, Phase::prefill},
-    {"e4m3fnuz_decode", ElementType::bfloat16, ElementType::float8_e4m3fnuz, 8, 2, 2,
+    {"bf16_decode", 1, 3, 3, ElementType::bfloat16, std::nullopt, Phase::decode},
+    {"fp16_speculative", 3, 8, 2, ElementType::float16, std::nullopt, Phase::decode, 4},
+    {"e4m3fn_prefill", 1, 37, 2, ElementType::bfloat16, ElementType::float8_e4m3fn, Phase::prefill},
+    {"e4m3fnuz_decode", 8, 2, 2, ElementType::bfloat16, ElementType::float8_e4m3fnuz,
      Phase::decode},
-    {"e5m2_prefill", ElementType::float16, ElementType::float8_e5m2, 5, 11, 3, Phase::prefill},
-    {"e5m2fnuz_many_heads", ElementType::float16, ElementType::float8_e5m2fnuz, 19, 2, 1,
+    {"e5m2_prefill", 5, 11, 3, ElementType::float16, ElementType::float8_e5m2, Phase::prefill},
+    {"e5m2fnuz_many_heads", 19, 2, 1, ElementType::float16, ElementType::float8_e5m2fnuz,
      Phase::prefill},
 };
 
