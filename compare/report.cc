@@ -46,6 +46,10 @@ const char* name_of(Scope scope) {
   return scope == Scope::stage ? "stage" : "end_to_end";
 }
 
+const char* name_of(GraphScope scope) {
+  return scope == GraphScope::insertion ? "insertion" : "layer";
+}
+
 const char* name_of(SlotMapVerdict verdict) {
   switch (verdict) {
     case SlotMapVerdict::equivalent:

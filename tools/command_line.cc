@@ -45,6 +45,8 @@ constexpr const char* kDiffExamples = R"(Examples:
   zerodiff diff call.h5:nvcc_fused call.h5:atom_fused)";
 
 constexpr int kMostThreads = 1024;
+constexpr int kFewestReplays = 8;
+constexpr int kMostRuns = 100'000;
 constexpr std::int64_t kLargestMemory = std::int64_t{1} << 50;
 
 // What the options of the command line are stored in before a command is made of them.
@@ -63,6 +65,8 @@ struct Arguments {
   int threads = 0;
   std::string device = "auto";
   int wave_width = 32;
+  int graph_replays = 0;
+  int runs = 1;
   std::string record;
   std::uint64_t max_memory = static_cast<std::uint64_t>(ReadOptions{}.max_memory_bytes);
 
@@ -116,6 +120,20 @@ void add_device_options(CLI::App& command, Arguments& arguments) {
       ->option_text("32|64 [32]");
 }
 
+void add_replaying_options(CLI::App& command, Arguments& arguments) {
+  command
+      .add_flag("--graph{8}", arguments.graph_replays,
+                "Replay the whole layer as a graph with other batches, N times\nfor each own path")
+      ->check(CLI::Range(kFewestReplays, kMostRuns))
+      ->option_text("[=N, 8]");
+  command
+      .add_option(
+          "--repeat", arguments.runs,
+          "Run each own path N times, and rows by themselves: all must\ngive the same bytes")
+      ->check(CLI::Range(1, kMostRuns))
+      ->option_text("N [1]");
+}
+
 using Action = std::function<ExitCode()>;
 
 void add_verify(CLI::App& app, Arguments& arguments, Action& action) {
@@ -129,6 +147,7 @@ void add_verify(CLI::App& app, Arguments& arguments, Action& action) {
       ->option_text("NAME,...");
   command->add_flag("--strict", arguments.strict, "Every captured path must be identical");
   add_device_options(*command, arguments);
+  add_replaying_options(*command, arguments);
   add_thread_option(*command, arguments);
   add_reading_options(*command, arguments);
   add_reporting_options(*command, arguments);
@@ -141,6 +160,8 @@ void add_verify(CLI::App& app, Arguments& arguments, Action& action) {
                                 .threads = arguments.threads,
                                 .device = arguments.device,
                                 .wave_width = arguments.wave_width,
+                                .graph_replays = arguments.graph_replays,
+                                .runs = arguments.runs,
                                 .read = arguments.read()},
                                arguments.reporting()});
     };

@@ -44,6 +44,8 @@ std::string options_of(const VerifyOptions& options) {
   const VerifyOptions defaults;
   if (options.device != defaults.device) add("--device " + options.device);
   if (options.wave_width != defaults.wave_width) add(fmt::format("--wave {}", options.wave_width));
+  if (options.graph_replays > 0) add(fmt::format("--graph={}", options.graph_replays));
+  if (options.runs != defaults.runs) add(fmt::format("--repeat {}", options.runs));
   if (options.read.max_memory_bytes != ReadOptions{}.max_memory_bytes) {
     add(fmt::format("--max-memory {}", options.read.max_memory_bytes));
   }
@@ -135,7 +137,10 @@ void judge(CaptureReader& reader, const VerifyOptions& options, const OnStep& on
   report.not_exercised = compare::not_exercised(call, report.fp8_contract);
   const auto backend = open_device(options.device, options.wave_width, options.threads);
   if (backend) {
-    judge_device_paths(call, *reference, *backend, {.threads = options.threads}, on_step, report);
+    judge_device_paths(
+        call, *reference, *backend,
+        {.threads = options.threads, .graph_replays = options.graph_replays, .runs = options.runs},
+        on_step, report);
   }
   judge_paths(reader, *reference, options, on_step, result);
   report.warnings = reader.warnings();

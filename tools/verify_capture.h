@@ -16,6 +16,8 @@ struct VerifyOptions {
   int threads = 0;              // 0: one for each core
   std::string device = "auto";  // of the own paths unfused and fused, as open_device takes it
   int wave_width = 32;          // of the host device
+  int graph_replays = 0;        // of the whole layer on each own path; 0: insertion alone
+  int runs = 1;                 // of each own path, which must all give the same bytes
   ReadOptions read;
 };
 

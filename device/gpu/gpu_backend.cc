@@ -2,9 +2,11 @@
 
 #include <cassert>
 #include <cstring>
+#include <map>
 #include <utility>
 
 #include "device/gpu/gpu_buffer.h"
+#include "device/gpu/gpu_event.h"
 #include "device/gpu/gpu_kernels.h"
 #include "device/gpu/gpu_runtime.h"
 
@@ -13,6 +15,11 @@ inline namespace gpu {
 namespace {
 
 constexpr std::int64_t kPlainLdsBytes = 48 * 1024;  // more has to be asked for
+
+// Work that keeps the device busy while the host enqueues what is timed: a device that waits for
+// the host would be timed, too. Far smaller than any cache worth keeping cold.
+constexpr std::size_t kDelayBytes = std::size_t{8} << 20;
+constexpr int kDelays = 4;
 
 class Stream {
  public:
@@ -97,11 +104,24 @@ class GpuLaunchList final : public ResidentLaunchList {
   RunReport run() override {
     if (!list_.launches().empty()) {
       ZERODIFF_GPU_CALL(DeviceSynchronize);
-      if (!graph_) capture();
-      graph_->launch(stream_.get());
+      graph_of(0, list_.launches().size()).launch(stream_.get());
       ZERODIFF_GPU_CALL(StreamSynchronize, stream_.get());
     }
     return check_guards();
+  }
+
+  double time_launches(std::size_t first, std::size_t last) override {
+    const Graph& graph = graph_of(first, last);
+    return time([&] { graph.launch(stream_.get()); });
+  }
+  double time_copy(BufferId from, BufferId to) override {
+    const GpuBuffer& source = *buffers_.at(from.index);
+    const auto size = static_cast<std::size_t>(list_.buffer(from).size_bytes());
+    assert(list_.buffer(to).size_bytes() == list_.buffer(from).size_bytes());
+    return time([&] {
+      ZERODIFF_GPU_CALL(MemcpyAsync, buffers_.at(to.index)->data(), source.data(), size,
+                        ZERODIFF_GPU_NAME(MemcpyDeviceToDevice), stream_.get());
+    });
   }
 
   void download(BufferId buffer, std::span<std::byte> content) const override {
@@ -113,18 +133,52 @@ class GpuLaunchList final : public ResidentLaunchList {
   }
 
  private:
-  void capture();
+  // The graph of launches [first, last), captured when it is first wanted.
+  const Graph& graph_of(std::size_t first, std::size_t last);
+  std::unique_ptr<Graph> capture(std::size_t first, std::size_t last);
   RunReport check_guards() const;
+
+  template <class Enqueue>
+  double time(const Enqueue& enqueue);
 
   const LaunchList& list_;
   Stream stream_;
   std::vector<std::unique_ptr<GpuBuffer>> buffers_;
-  std::unique_ptr<Graph> graph_;
+  std::map<std::pair<std::size_t, std::size_t>, std::unique_ptr<Graph>> graphs_;
+  std::unique_ptr<GpuBuffer> delay_;
 };
 
-void GpuLaunchList::capture() {
-  ZERODIFF_GPU_CALL(StreamBeginCapture, stream_.get(), ZERODIFF_GPU_NAME(StreamCaptureModeGlobal));
-  for (const Launch& launch : list_.launches()) {
+const Graph& GpuLaunchList::graph_of(std::size_t first, std::size_t last) {
+  std::unique_ptr<Graph>& graph = graphs_[{first, last}];
+  if (!graph) graph = capture(first, last);
+  return *graph;
+}
+
+template <class Enqueue>
+double GpuLaunchList::time(const Enqueue& enqueue) {
+  static const BufferDescription kDelay{.name = "delay",
+                                        .type = ElementType::float8_e4m3fn,
+                                        .count = static_cast<std::int64_t>(kDelayBytes)};
+  if (!delay_) delay_ = std::make_unique<GpuBuffer>(kDelay);
+  GpuEvent start;
+  GpuEvent stop;
+  ZERODIFF_GPU_CALL(DeviceSynchronize);
+  for (int i = 0; i < kDelays; ++i) {
+    ZERODIFF_GPU_CALL(MemsetAsync, delay_->data(), 0, kDelayBytes, stream_.get());
+  }
+  start.record(stream_.get());
+  enqueue();
+  stop.record(stream_.get());
+  stop.wait();
+  return stop.seconds_since(start);
+}
+
+// The mode is the thread's own: other devices' threads allocate while this one captures.
+std::unique_ptr<Graph> GpuLaunchList::capture(std::size_t first, std::size_t last) {
+  ZERODIFF_GPU_CALL(StreamBeginCapture, stream_.get(),
+                    ZERODIFF_GPU_NAME(StreamCaptureModeThreadLocal));
+  for (std::size_t i = first; i < last; ++i) {
+    const Launch& launch = list_.launches()[i];
     ArgumentValues values(launch.arguments, buffers_);
     const void* const kernel = gpu_kernel(launch.kernel);
     ZERODIFF_GPU_CALL(LaunchKernel, kernel, dimensions(launch.grid), dimensions(launch.block),
@@ -132,7 +186,7 @@ void GpuLaunchList::capture() {
   }
   GpuGraph graph = nullptr;
   ZERODIFF_GPU_CALL(StreamEndCapture, stream_.get(), &graph);
-  graph_ = std::make_unique<Graph>(graph);
+  return std::make_unique<Graph>(graph);
 }
 
 RunReport GpuLaunchList::check_guards() const {
@@ -176,7 +230,46 @@ std::string architecture_of(const ZERODIFF_GPU_NAME(DeviceProp) & properties) {
 
 struct GpuBackend::State {
   int wave_width = 32;
+  DeviceTraits traits{.clock = "device events"};
 };
+
+namespace {
+
+#if defined(ZERODIFF_GPU_HIP)
+using GpuAttribute = hipDeviceAttribute_t;
+#else
+using GpuAttribute = cudaDeviceAttr;
+#endif
+
+int attribute(GpuAttribute which, int device) {
+  int value = 0;
+  ZERODIFF_GPU_CALL(DeviceGetAttribute, &value, which, device);
+  return value;
+}
+
+// Of NVIDIA's GPUs from sm_80 on 64 or 128 lanes of a multiprocessor do a fp32 FMA each cycle.
+double peak_fmas(int device) {
+#if defined(ZERODIFF_GPU_HIP)
+  static_cast<void>(device);
+  return 0;
+#else
+  const int major = attribute(cudaDevAttrComputeCapabilityMajor, device);
+  const int minor = attribute(cudaDevAttrComputeCapabilityMinor, device);
+  const double lanes = major == 8 && minor == 0 ? 64 : 128;
+  return lanes * attribute(cudaDevAttrMultiProcessorCount, device) * 1e3 *
+         attribute(cudaDevAttrClockRate, device);
+#endif
+}
+
+std::int64_t cache_bytes(int device) {
+#if defined(ZERODIFF_GPU_HIP)
+  return attribute(hipDeviceAttributeL2CacheSize, device);
+#else
+  return attribute(cudaDevAttrL2CacheSize, device);
+#endif
+}
+
+}  // namespace
 
 std::string_view gpu_backend_name() {
   return kGpuBackendName;
@@ -205,6 +298,8 @@ GpuBackend::GpuBackend(int index) : state_(std::make_unique<State>()) {
   }
   ZERODIFF_GPU_CALL(SetDevice, index);
   state_->wave_width = gpus[static_cast<std::size_t>(index)].wave_width;
+  state_->traits.cache_bytes = cache_bytes(index);
+  state_->traits.fmas_per_second = peak_fmas(index);
 }
 
 GpuBackend::~GpuBackend() = default;
@@ -215,6 +310,10 @@ std::string_view GpuBackend::name() const {
 
 int GpuBackend::wave_width() const {
   return state_->wave_width;
+}
+
+DeviceTraits GpuBackend::traits() const {
+  return state_->traits;
 }
 
 std::unique_ptr<ResidentLaunchList> GpuBackend::allocate(const LaunchList& list) {

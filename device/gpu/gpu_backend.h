@@ -35,6 +35,7 @@ class GpuBackend final : public Backend {
 
   std::string_view name() const override;
   int wave_width() const override;
+  DeviceTraits traits() const override;
   std::unique_ptr<ResidentLaunchList> allocate(const LaunchList& list) override;
 
  private:

@@ -21,6 +21,7 @@ using GpuStatus = ZERODIFF_GPU_NAME(Error_t);
 using GpuStream = ZERODIFF_GPU_NAME(Stream_t);
 using GpuGraph = ZERODIFF_GPU_NAME(Graph_t);
 using GpuGraphExec = ZERODIFF_GPU_NAME(GraphExec_t);
+using GpuEventHandle = ZERODIFF_GPU_NAME(Event_t);
 
 #if defined(ZERODIFF_GPU_HIP)
 inline constexpr const char* kGpuBackendName = "hip";
