@@ -132,7 +132,8 @@ class Bench {
     const auto resident = backend_.allocate(list);
     resident->upload();
     report_.copy_bytes = bytes / 8 * 8 * 2;
-    report_.copy = spread_of(kWarmUp, options_.runs, [&](int) { return resident->time_copy(from, to); });
+    report_.copy =
+        spread_of(kWarmUp, options_.runs, [&](int) { return resident->time_copy(from, to); });
   }
 
   void time_path(PathKind kind) {
@@ -167,13 +168,13 @@ class Bench {
 
   StageTime time_range(PathKind kind, const StageRange& range, Rotation& sets) {
     const StageWork work = work_of(range.stage, call_, reference_);
-    return {.path = std::string(name_of(kind)),
-            .stage = range.stage,
-            .launches = static_cast<std::int64_t>(range.last - range.first),
-            .time = sets.time(range.first, range.last, std::max(kWarmUp, sets.size()),
-                              options_.runs),
-            .bytes = work.bytes,
-            .fmas = work.fmas};
+    return {
+        .path = std::string(name_of(kind)),
+        .stage = range.stage,
+        .launches = static_cast<std::int64_t>(range.last - range.first),
+        .time = sets.time(range.first, range.last, std::max(kWarmUp, sets.size()), options_.runs),
+        .bytes = work.bytes,
+        .fmas = work.fmas};
   }
 
   static void add(StageTime& sum, const StageTime& stage) {

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "fixtures/error.h"
+#include "tools/command_bench.h"
 #include "tools/command_devices.h"
 #include "tools/command_diff.h"
 #include "tools/command_inspect.h"
@@ -27,6 +28,8 @@ constexpr const char* kExamples = R"(Examples:
   zerodiff inspect call.h5                        what a capture holds
   zerodiff verify call.h5                         own and captured paths against the reference
   zerodiff verify --device host --wave 64 call.h5
+  zerodiff verify --graph --repeat 50 call.h5     ... as replayed graphs, and again and again
+  zerodiff bench --shape tokens=65536,cache=fp8   how long they take
   zerodiff verify --paths atom_fused call.h5      ... and fail unless atom_fused is identical
   zerodiff verify --strict --json report.json captures/*.h5
   zerodiff replay call.h5 --path reference -o replayed.h5
@@ -67,6 +70,8 @@ struct Arguments {
   int wave_width = 32;
   int graph_replays = 0;
   int runs = 1;
+  std::string shape;
+  int bench_runs = BenchOptions{}.runs;
   std::string record;
   std::uint64_t max_memory = static_cast<std::uint64_t>(ReadOptions{}.max_memory_bytes);
 
@@ -215,6 +220,34 @@ void add_replay(CLI::App& app, Arguments& arguments, Action& action) {
   });
 }
 
+void add_bench(CLI::App& app, Arguments& arguments, Action& action) {
+  CLI::App* command = app.add_subcommand("bench", "Measure the own paths, stage by stage");
+  command->add_option("CAPTURE", arguments.capture, "A captured layer call")->option_text(" ");
+  command
+      ->add_option("--shape", arguments.shape,
+                   "Instead of a capture: tokens=65536,heads=16,cache=fp8,\n"
+                   "slots=random,... (docs/commands.md)")
+      ->option_text("KEY=VALUE,...");
+  command->add_option("--runs", arguments.bench_runs, "Runs of each stage that count")
+      ->check(CLI::Range(1, kMostRuns))
+      ->option_text("N [50]");
+  add_device_options(*command, arguments);
+  add_thread_option(*command, arguments);
+  add_reading_options(*command, arguments);
+  add_reporting_options(*command, arguments);
+  command->final_callback([&] {
+    action = [&] {
+      return run(BenchCommand{arguments.capture,
+                              arguments.shape,
+                              arguments.device,
+                              arguments.wave_width,
+                              {.runs = arguments.bench_runs, .threads = arguments.threads},
+                              arguments.read(),
+                              arguments.reporting()});
+    };
+  });
+}
+
 void add_devices(CLI::App& app, Action& action) {
   CLI::App* command = app.add_subcommand("devices", "List where kernels can run");
   command->final_callback([&] { action = [] { return run_devices(); }; });
@@ -280,6 +313,7 @@ ExitCode parse_and_run(int argc, const char* const* argv) {
   add_inspect(app, arguments, action);
   add_replay(app, arguments, action);
   add_diff(app, arguments, action);
+  add_bench(app, arguments, action);
   add_devices(app, action);
   check_command_name(app, argc, argv);
   try {

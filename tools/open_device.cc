@@ -73,6 +73,27 @@ std::vector<DeviceInfo> list_devices() {
   return devices;
 }
 
+std::vector<std::string> split_devices(std::string_view list) {
+  std::vector<std::string> names;
+  for (std::string_view rest = list;;) {
+    std::string name(rest.substr(0, rest.find(',')));
+    // A bare number is another device of the kind before it.
+    const bool number = !name.empty() && name.find_first_not_of("0123456789") == std::string::npos;
+    if (number && !names.empty()) {
+      name = names.back().substr(0, names.back().find(':')) + ":" + name;
+    }
+    if (name.empty()) throw Error::usage(fmt::format("--device {}: an empty name", list));
+    names.push_back(std::move(name));
+    if (rest.find(',') == std::string_view::npos) break;
+    rest.remove_prefix(rest.find(',') + 1);
+  }
+  for (const std::string& name : names) {
+    if (names.size() == 1 || (name != kAutoDevice && name != kNoDevice)) continue;
+    throw Error::usage(fmt::format("--device {}: {} goes alone", list, name));
+  }
+  return names;
+}
+
 std::string device_name(std::string_view name) {
   if (name == kNoDevice) return std::string(kReferenceDevice);
   if (name != kAutoDevice) return std::string(name);

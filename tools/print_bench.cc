@@ -51,9 +51,8 @@ std::string print_stages(const BenchReport& report, const Painter& paint) {
          {fmt::format("{:.2f}", static_cast<double>(stage.bytes) * 1e-6)},
          {fmt::format("{:.1f}", per_second(stage.bytes, stage.time) * 1e-9)},
          {percent(share_of_copy(report, stage))},
-         {counts_fmas
-              ? percent(per_second(stage.fmas, stage.time) / report.peak_fmas_per_second)
-              : "-"}});
+         {counts_fmas ? percent(per_second(stage.fmas, stage.time) / report.peak_fmas_per_second)
+                      : "-"}});
   }
   return table.render(paint);
 }
@@ -103,8 +102,8 @@ std::string print_bench(const BenchReport& report, std::string_view device, cons
       fmt::format("on {} by {}: {} runs after {} to warm up, {} sets of buffers of {} in turn",
                   device, report.clock, report.runs, report.warm_up, report.rotated,
                   readable_bytes(static_cast<std::uint64_t>(report.resident_bytes))));
-  text += wrapped(
-      "  copy: ", fmt::format("{} read and written in {} µs (p95 {}), {:.1f} GB/s",
+  text += wrapped("  copy: ",
+                  fmt::format("{} read and written in {} µs (p95 {}), {:.1f} GB/s",
                               readable_bytes(static_cast<std::uint64_t>(report.copy_bytes)),
                               microseconds(report.copy.median), microseconds(report.copy.p95),
                               report.copy_bytes_per_second() * 1e-9));

@@ -34,24 +34,6 @@ void append(std::vector<T>& to, std::vector<T> more) {
   to.insert(to.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
 }
 
-// The options that decide what a case finds; threads do not.
-std::string options_of(const VerifyOptions& options) {
-  std::string text = options.gate.as_options();
-  const auto add = [&](const std::string& option) {
-    if (!text.empty()) text += ' ';
-    text += option;
-  };
-  const VerifyOptions defaults;
-  if (options.device != defaults.device) add("--device " + options.device);
-  if (options.wave_width != defaults.wave_width) add(fmt::format("--wave {}", options.wave_width));
-  if (options.graph_replays > 0) add(fmt::format("--graph={}", options.graph_replays));
-  if (options.runs != defaults.runs) add(fmt::format("--repeat {}", options.runs));
-  if (options.read.max_memory_bytes != ReadOptions{}.max_memory_bytes) {
-    add(fmt::format("--max-memory {}", options.read.max_memory_bytes));
-  }
-  return text;
-}
-
 compare::Fp8ContractReport gating(compare::Fp8ContractReport report, bool gates) {
   for (compare::Fp8TensorReport& tensor : report.tensors) tensor.gates = gates;
   return report;
@@ -159,6 +141,23 @@ void open_and_judge(const std::filesystem::path& file, const VerifyOptions& opti
 }
 
 }  // namespace
+
+std::string options_of(const VerifyOptions& options) {
+  std::string text = options.gate.as_options();
+  const auto add = [&](const std::string& option) {
+    if (!text.empty()) text += ' ';
+    text += option;
+  };
+  const VerifyOptions defaults;
+  if (options.device != defaults.device) add("--device " + options.device);
+  if (options.wave_width != defaults.wave_width) add(fmt::format("--wave {}", options.wave_width));
+  if (options.graph_replays > 0) add(fmt::format("--graph={}", options.graph_replays));
+  if (options.runs != defaults.runs) add(fmt::format("--repeat {}", options.runs));
+  if (options.read.max_memory_bytes != ReadOptions{}.max_memory_bytes) {
+    add(fmt::format("--max-memory {}", options.read.max_memory_bytes));
+  }
+  return text;
+}
 
 CaseResult verify_capture(const std::filesystem::path& file, const VerifyOptions& options,
                           const OnStep& on_step) {

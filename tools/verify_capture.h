@@ -21,6 +21,9 @@ struct VerifyOptions {
   ReadOptions read;
 };
 
+// The options that decide what a case finds, as a command line has them; threads do not.
+std::string options_of(const VerifyOptions& options);
+
 // Told what is being done, each time that changes ("judging atom_fused").
 using OnStep = std::function<void(const std::string& step)>;
 

@@ -120,20 +120,19 @@ TEST_P(HostFault, IsSeenOnBothPaths) {
 }
 
 constexpr KvStorage kStrided = KvStorage::block_contiguous;
-INSTANTIATE_TEST_SUITE_P(
-    Planted, HostFault,
-    testing::ValuesIn(std::vector<PlantedFault>{
-        {"slot_buffer_not_refilled", kStrided, {"page16_slot_mapping"}},
-        {"slots_baked_in", KvStorage::separate, {"slot_mapping"}},
-        {"index_slots_baked_in", kStrided, {"index_slot_mapping"}},
-        {"positions_baked_in", kStrided, {"positions"}},
-        {"block_table_baked_in", kStrided, {"block_table"}},
-        {"activations_baked_in", kStrided, {"qkv", "packed"}},
-        {"k_scale_by_value_at_capture", kStrided, {"k_scale"}},
-        {"v_scale_by_value_at_capture", kStrided, {"v_scale"}},
-        {"live_count_frozen", kStrided, {"num_tokens"}},
-    }),
-    [](const auto& row) { return std::string(row.param.name); });
+INSTANTIATE_TEST_SUITE_P(Planted, HostFault,
+                         testing::ValuesIn(std::vector<PlantedFault>{
+                             {"slot_buffer_not_refilled", kStrided, {"page16_slot_mapping"}},
+                             {"slots_baked_in", KvStorage::separate, {"slot_mapping"}},
+                             {"index_slots_baked_in", kStrided, {"index_slot_mapping"}},
+                             {"positions_baked_in", kStrided, {"positions"}},
+                             {"block_table_baked_in", kStrided, {"block_table"}},
+                             {"activations_baked_in", kStrided, {"qkv", "packed"}},
+                             {"k_scale_by_value_at_capture", kStrided, {"k_scale"}},
+                             {"v_scale_by_value_at_capture", kStrided, {"v_scale"}},
+                             {"live_count_frozen", kStrided, {"num_tokens"}},
+                         }),
+                         [](const auto& row) { return std::string(row.param.name); });
 
 TEST(ChangedCall, IsValidAndUnlikeTheCall) {
   const LayerCall call = generate_call(decode_options(kStrided));
