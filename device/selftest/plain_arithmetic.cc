@@ -88,7 +88,8 @@ std::uint32_t PlainConverter::encode(float value, PlainOverflow overflow) const 
     if (down < up || (down == up && code % 2 != 0)) --code;
   }
   if (code > format_.largest) {
-    if (overflow == PlainOverflow::nan) return nan_code() | (std::signbit(value) ? format_.sign() : 0);
+    if (overflow == PlainOverflow::nan)
+      return nan_code() | (std::signbit(value) ? format_.sign() : 0);
     code = overflow == PlainOverflow::saturate ? format_.largest : format_.largest + 1;
   }
   const bool negative = std::signbit(value) && !(format_.fnuz && code == 0);
@@ -97,13 +98,13 @@ std::uint32_t PlainConverter::encode(float value, PlainOverflow overflow) const 
 
 std::vector<float> PlainConverter::critical_inputs() const {
   using Limits = std::numeric_limits<float>;
-  std::vector<float> inputs{0.0F,           Limits::denorm_min(), Limits::min(),      1e-30F, 1e30F,
-                            Limits::max(),  Limits::infinity(),   Limits::quiet_NaN()};
+  std::vector<float> inputs{0.0F,  Limits::denorm_min(), Limits::min(),      1e-30F,
+                            1e30F, Limits::max(),        Limits::infinity(), Limits::quiet_NaN()};
   for (std::size_t i = 0; i + 1 < magnitudes_.size(); ++i) {
     for (const double centre : {magnitudes_[i], (magnitudes_[i] + magnitudes_[i + 1]) / 2}) {
       const auto value = static_cast<float>(centre);
-      inputs.insert(inputs.end(), {value, std::nextafterf(value, 0),
-                                   std::nextafterf(value, Limits::infinity())});
+      inputs.insert(inputs.end(),
+                    {value, std::nextafterf(value, 0), std::nextafterf(value, Limits::infinity())});
     }
   }
   const std::size_t positive = inputs.size();

@@ -36,7 +36,8 @@ SelftestReport run_selftest(Backend& backend, const SelftestOptions& options) {
     try {
       report.results.push_back(check.run(backend, options));
     } catch (const Error& error) {
-      report.results.push_back({.name = std::string(check.name), .what = {}, .first = error.what()});
+      report.results.push_back(
+          {.name = std::string(check.name), .what = {}, .first = error.what()});
     }
   }
   return report;

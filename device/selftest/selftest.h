@@ -14,11 +14,11 @@
 namespace zerodiff::device {
 
 struct SelftestResult {
-  std::string name;               // "division"
-  std::string what;               // one line: which values
-  std::int64_t checked = 0;       // elements compared; 0 never passes
+  std::string name;          // "division"
+  std::string what;          // one line: which values
+  std::int64_t checked = 0;  // elements compared; 0 never passes
   std::int64_t mismatches = 0;
-  std::string first;              // of the mismatches, or the fault that ended the check
+  std::string first;  // of the mismatches, or the fault that ended the check
   bool passed() const { return checked > 0 && mismatches == 0 && first.empty(); }
 };
 
