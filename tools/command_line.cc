@@ -18,6 +18,7 @@
 #include "tools/command_diff.h"
 #include "tools/command_inspect.h"
 #include "tools/command_replay.h"
+#include "tools/command_selftest.h"
 #include "tools/command_verify.h"
 #include "tools/terminal.h"
 
@@ -115,9 +116,8 @@ void add_reporting_options(CLI::App& command, Arguments& arguments) {
 
 void add_device_options(CLI::App& command, Arguments& arguments) {
   command
-      .add_option(
-          "--device", arguments.device,
-          "Where unfused and fused run: auto, none, or a name that\n'zerodiff devices' lists")
+      .add_option("--device", arguments.device,
+                  "Where kernels run: auto, none, or a name that\n'zerodiff devices' lists")
       ->option_text("NAME [auto]");
   command
       .add_option("--wave", arguments.wave_width, "Lanes of a wave that the host device emulates")
@@ -253,6 +253,20 @@ void add_devices(CLI::App& app, Action& action) {
   command->final_callback([&] { action = [] { return run_devices(); }; });
 }
 
+void add_selftest(CLI::App& app, Arguments& arguments, Action& action) {
+  CLI::App* command = app.add_subcommand(
+      "selftest", "Test what every kernel rests on; the first thing on a new machine");
+  add_device_options(*command, arguments);
+  add_thread_option(*command, arguments);
+  add_reporting_options(*command, arguments);
+  command->final_callback([&] {
+    action = [&] {
+      return run(SelftestCommand{arguments.device, arguments.wave_width, arguments.threads,
+                                 arguments.reporting()});
+    };
+  });
+}
+
 void add_diff(CLI::App& app, Arguments& arguments, Action& action) {
   CLI::App* command = app.add_subcommand("diff", "Assert that two stored paths are identical");
   command->add_option("EXPECTED", arguments.expected, "What is expected, A.h5:PATH")
@@ -315,6 +329,7 @@ ExitCode parse_and_run(int argc, const char* const* argv) {
   add_diff(app, arguments, action);
   add_bench(app, arguments, action);
   add_devices(app, action);
+  add_selftest(app, arguments, action);
   check_command_name(app, argc, argv);
   try {
     app.parse(argc, argv);

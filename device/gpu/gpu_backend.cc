@@ -11,10 +11,8 @@
 #include "device/gpu/gpu_runtime.h"
 
 namespace zerodiff::device {
-inline namespace gpu {
+inline namespace ZERODIFF_GPU_RUNTIME {
 namespace {
-
-constexpr std::int64_t kPlainLdsBytes = 48 * 1024;  // more has to be asked for
 
 // Work that keeps the device busy while the host enqueues what is timed: a device that waits for
 // the host would be timed, too. Far smaller than any cache worth keeping cold.
@@ -81,10 +79,6 @@ class ArgumentValues {
   std::vector<std::uint64_t> values_;
   std::vector<void*> pointers_;
 };
-
-dim3 dimensions(const Extent3& extent) {
-  return {extent.x, extent.y, extent.z};
-}
 
 class GpuLaunchList final : public ResidentLaunchList {
  public:
@@ -180,9 +174,7 @@ std::unique_ptr<Graph> GpuLaunchList::capture(std::size_t first, std::size_t las
   for (std::size_t i = first; i < last; ++i) {
     const Launch& launch = list_.launches()[i];
     ArgumentValues values(launch.arguments, buffers_);
-    const void* const kernel = gpu_kernel(launch.kernel);
-    ZERODIFF_GPU_CALL(LaunchKernel, kernel, dimensions(launch.grid), dimensions(launch.block),
-                      values.data(), static_cast<std::size_t>(launch.lds_bytes), stream_.get());
+    launch_gpu_kernel(gpu_kernel(launch.kernel), launch, values.data(), stream_.get());
   }
   GpuGraph graph = nullptr;
   ZERODIFF_GPU_CALL(StreamEndCapture, stream_.get(), &graph);
@@ -207,18 +199,15 @@ RunReport GpuLaunchList::check_guards() const {
 
 void check_kernel(const LaunchList& list, std::size_t index) {
   const Launch& launch = list.launches()[index];
-  const void* const kernel = gpu_kernel(launch.kernel);
+  const GpuFunction kernel = gpu_kernel(launch.kernel);
   if (kernel == nullptr) {
     throw Error::input(name_of_launch(list, index), "kernel", launch.kernel,
                        "a kernel of this build");
   }
-  if (launch.lds_bytes <= kPlainLdsBytes) return;
-  ZERODIFF_GPU_CALL(FuncSetAttribute, kernel,
-                    ZERODIFF_GPU_NAME(FuncAttributeMaxDynamicSharedMemorySize),
-                    static_cast<int>(launch.lds_bytes));
+  allow_lds(kernel, launch.lds_bytes);
 }
 
-std::string architecture_of(const ZERODIFF_GPU_NAME(DeviceProp) & properties) {
+std::string architecture_of(const GpuProperties& properties) {
 #if defined(ZERODIFF_GPU_HIP)
   return properties.gcnArchName;
 #else
@@ -280,7 +269,7 @@ std::vector<GpuInfo> list_gpus() {
   if (ZERODIFF_GPU_NAME(GetDeviceCount)(&count) != ZERODIFF_GPU_NAME(Success)) return {};
   std::vector<GpuInfo> infos;
   for (int i = 0; i < count; ++i) {
-    ZERODIFF_GPU_NAME(DeviceProp) properties{};
+    GpuProperties properties{};
     ZERODIFF_GPU_CALL(GetDeviceProperties, &properties, i);
     GpuInfo info{properties.name, architecture_of(properties), properties.totalGlobalMem,
                  properties.warpSize};
@@ -293,8 +282,8 @@ std::vector<GpuInfo> list_gpus() {
 GpuBackend::GpuBackend(int index) : state_(std::make_unique<State>()) {
   const std::vector<GpuInfo> gpus = list_gpus();
   if (index < 0 || static_cast<std::size_t>(index) >= gpus.size()) {
-    throw Error::usage(std::string(kGpuBackendName) + ":" + std::to_string(index) +
-                       ": no such GPU, " + std::to_string(gpus.size()) + " found");
+    throw Error::infrastructure(std::string(kGpuBackendName) + ":" + std::to_string(index),
+                                "no such GPU, " + std::to_string(gpus.size()) + " found");
   }
   ZERODIFF_GPU_CALL(SetDevice, index);
   state_->wave_width = gpus[static_cast<std::size_t>(index)].wave_width;
@@ -322,5 +311,5 @@ std::unique_ptr<ResidentLaunchList> GpuBackend::allocate(const LaunchList& list)
   return std::make_unique<GpuLaunchList>(list);
 }
 
-}  // namespace gpu
+}  // namespace ZERODIFF_GPU_RUNTIME
 }  // namespace zerodiff::device

@@ -4,7 +4,7 @@
 #include "device/gpu/gpu_runtime.h"
 
 namespace zerodiff::device {
-inline namespace gpu {
+inline namespace ZERODIFF_GPU_RUNTIME {
 
 class GpuEvent {
  public:
@@ -27,5 +27,5 @@ class GpuEvent {
   GpuEventHandle event_ = nullptr;
 };
 
-}  // namespace gpu
+}  // namespace ZERODIFF_GPU_RUNTIME
 }  // namespace zerodiff::device
