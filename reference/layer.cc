@@ -67,6 +67,7 @@ void run_insertion(const LayerCall& call, Outputs& outputs, const Choices& choic
     RotatedRow row;
     for (std::int64_t t = begin; t < end; ++t) {
       const auto i = static_cast<std::size_t>(t);
+      if (t + 1 < end) q_rows.prefetch(t + 1);
       q_rows.materialise(t, row.q, outputs.q);
       stage.rotate_row_without_q(t, row);
       caches.store(slots.kv[i], row);

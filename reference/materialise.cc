@@ -34,6 +34,12 @@ void QRows::materialise(std::int64_t t, std::vector<float>& scratch, Tensor& q) 
   to_model_dtype(q.type(), scratch, out);
 }
 
+void QRows::prefetch(std::int64_t t) const {
+  constexpr std::size_t kLine = 64 / sizeof(std::uint16_t);
+  const auto in = stage_->q_bits(t);
+  for (std::size_t i = 0; i < in.size(); i += kLine) __builtin_prefetch(in.data() + i);
+}
+
 void materialise_index_q(const LayerCall& call, const Choices& choices, const RotatedRow& row,
                          std::int64_t t, Tensor& index_q) {
   if (!is_fp8(index_q.type())) {

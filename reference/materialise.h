@@ -20,6 +20,9 @@ class QRows {
   // Writes row `t` of `q` ([T, nq*128], model dtype). `scratch` is overwritten.
   void materialise(std::int64_t t, std::vector<float>& scratch, Tensor& q) const;
 
+  // Asks for the memory that row `t` reads, so that it is near when the row's turn comes.
+  void prefetch(std::int64_t t) const;
+
  private:
   const QkNormRope* stage_;
   Choices choices_;
