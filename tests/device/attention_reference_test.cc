@@ -64,7 +64,7 @@ void halve_something(GeneratorOptions& options) {
 }
 
 GeneratorOptions whole_layer_options(std::uint64_t seed) {
-  constexpr std::int64_t kMostWork = 60;
+  constexpr std::int64_t kMostWork = 48;
   GeneratorOptions options = test::random_attention_options(seed);
   while (work_of(options) > kMostWork) halve_something(options);
   options.sparse_rope_table = options.max_context > 300 || options.sparse_rope_table;
