@@ -64,6 +64,9 @@ struct Arguments {
   std::string got;
   std::string json;
   std::string color = "auto";
+  std::string stage;
+  std::string stage_inputs;
+  bool index_score = false;
   bool strict = false;
   bool no_color = false;
   int threads = 0;
@@ -141,6 +144,40 @@ void add_replaying_options(CLI::App& command, Arguments& arguments) {
 
 using Action = std::function<ExitCode()>;
 
+void add_stage_options(CLI::App& command, Arguments& arguments) {
+  auto* stage = command.add_option("--stage", arguments.stage,
+                                   "Run this stage alone, through the reference and both own\n"
+                                   "paths: qk_norm_rope, index_score, index_topk,\n"
+                                   "sparse_block_table or sparse_attention");
+  stage->option_text("NAME")->excludes("--paths")->excludes("--strict");
+  command
+      .add_option("--stage-inputs", arguments.stage_inputs,
+                  "The path whose stored outputs feed the stage")
+      ->needs(stage)
+      ->option_text("PATH [reference]");
+  command
+      .add_flag("--index-score", arguments.index_score,
+                "Compare the scores of blocks, too: a large output")
+      ->excludes(stage)
+      ->option_text(" ");
+}
+
+VerifyOptions verify_options(const Arguments& arguments) {
+  VerifyOptions options;
+  options.gate = parse_path_selection(arguments.paths, arguments.strict);
+  options.threads = arguments.threads;
+  options.device = arguments.device;
+  options.wave_width = arguments.wave_width;
+  options.index_score = arguments.index_score;
+  options.graph_replays = arguments.graph_replays;
+  options.runs = arguments.runs;
+  options.read = arguments.read();
+  if (!arguments.stage.empty()) {
+    options.stage = parse_stage_selection(arguments.stage, arguments.stage_inputs);
+  }
+  return options;
+}
+
 void add_verify(CLI::App& app, Arguments& arguments, Action& action) {
   CLI::App* command = app.add_subcommand("verify", "Hold captured paths against the reference");
   command->add_option("CAPTURE", arguments.captures, "Captured layer calls")->option_text("...");
@@ -150,7 +187,9 @@ void add_verify(CLI::App& app, Arguments& arguments, Action& action) {
                    "between, or 'all'; a capture that lacks one is MISSING")
       ->allow_extra_args(false)
       ->option_text("NAME,...");
-  command->add_flag("--strict", arguments.strict, "Every captured path must be identical");
+  command->add_flag("--strict", arguments.strict, "Every captured path must be identical")
+      ->option_text(" ");
+  add_stage_options(*command, arguments);
   add_device_options(*command, arguments);
   add_replaying_options(*command, arguments);
   add_thread_option(*command, arguments);
@@ -159,15 +198,8 @@ void add_verify(CLI::App& app, Arguments& arguments, Action& action) {
   command->footer(kVerifyExamples);
   command->final_callback([&] {
     action = [&] {
-      const PathSelection gate = parse_path_selection(arguments.paths, arguments.strict);
       return run(VerifyCommand{{arguments.captures.begin(), arguments.captures.end()},
-                               {.gate = gate,
-                                .threads = arguments.threads,
-                                .device = arguments.device,
-                                .wave_width = arguments.wave_width,
-                                .graph_replays = arguments.graph_replays,
-                                .runs = arguments.runs,
-                                .read = arguments.read()},
+                               verify_options(arguments),
                                arguments.reporting()});
     };
   });
@@ -340,7 +372,8 @@ ExitCode parse_and_run(int argc, const char* const* argv) {
 }
 
 ExitCode exit_code_of(ErrorKind kind) {
-  return kind == ErrorKind::kInfrastructure ? ExitCode::kInfrastructure : ExitCode::kBadInput;
+  const bool machine = kind == ErrorKind::kInfrastructure || kind == ErrorKind::kTimeout;
+  return machine ? ExitCode::kInfrastructure : ExitCode::kBadInput;
 }
 
 }  // namespace

@@ -11,10 +11,11 @@
 namespace zerodiff::tools {
 
 struct DeviceJudgement {
-  int threads = 0;        // of the comparisons; 0 means one for each core
-  bool attention = true;  // the stages after insertion, too
-  int graph_replays = 0;  // of the whole layer; 0: only insertion is replayed
-  int runs = 1;           // of each path; more than one: repeats, and rows by themselves
+  int threads = 0;           // of the comparisons; 0 means one for each core
+  bool attention = true;     // the stages after insertion, too
+  bool index_score = false;  // compare scores, too: `reference` must hold them
+  int graph_replays = 0;     // of the whole layer; 0: only insertion is replayed
+  int runs = 1;              // of each path; more than one: repeats, and rows by themselves
 };
 
 // Runs unfused and fused on the device and adds to the report: their comparisons with the reference
