@@ -16,7 +16,7 @@ struct StageTime {
   std::string path;   // "unfused", "fused"
   std::string stage;  // a stage, several with '+' between, "insertion" or "whole path"
   std::int64_t launches = 0;
-  Spread time;
+  Spread time{};
   std::int64_t bytes = 0;  // that the stage has to move, read and written (bench_work.h)
   std::int64_t fmas = 0;   // of dot products; 0: it has none
 };
