@@ -132,7 +132,6 @@ void add_replaying_options(CLI::App& command, Arguments& arguments) {
   command
       .add_flag("--graph{8}", arguments.graph_replays,
                 "Replay the whole layer as a graph with other batches, N times\nfor each own path")
-      ->check(CLI::Range(kFewestReplays, kMostRuns))
       ->option_text("[=N, 8]");
   command
       .add_option(
@@ -162,6 +161,13 @@ void add_stage_options(CLI::App& command, Arguments& arguments) {
       ->option_text(" ");
 }
 
+// CLI11 would hold the flag's absence against a range, too.
+int checked_replays(int replays) {
+  if (replays == 0 || (kFewestReplays <= replays && replays <= kMostRuns)) return replays;
+  throw Error::usage(
+      fmt::format("--graph={}, wanted {} to {} replays", replays, kFewestReplays, kMostRuns));
+}
+
 VerifyOptions verify_options(const Arguments& arguments) {
   VerifyOptions options;
   options.gate = parse_path_selection(arguments.paths, arguments.strict);
@@ -169,7 +175,7 @@ VerifyOptions verify_options(const Arguments& arguments) {
   options.device = arguments.device;
   options.wave_width = arguments.wave_width;
   options.index_score = arguments.index_score;
-  options.graph_replays = arguments.graph_replays;
+  options.graph_replays = checked_replays(arguments.graph_replays);
   options.runs = arguments.runs;
   options.read = arguments.read();
   if (!arguments.stage.empty()) {
