@@ -19,9 +19,13 @@ namespace {
 constexpr std::size_t kDelayBytes = std::size_t{8} << 20;
 constexpr int kDelays = 4;
 
+// It does not wait for the default stream, which other threads copy on while this one captures: who
+// uploads on that one must synchronise before he launches on this one.
 class Stream {
  public:
-  Stream() { ZERODIFF_GPU_CALL(StreamCreate, &stream_); }
+  Stream() {
+    ZERODIFF_GPU_CALL(StreamCreateWithFlags, &stream_, ZERODIFF_GPU_NAME(StreamNonBlocking));
+  }
   ~Stream() { static_cast<void>(ZERODIFF_GPU_NAME(StreamDestroy)(stream_)); }
   Stream(const Stream&) = delete;
   Stream& operator=(const Stream&) = delete;

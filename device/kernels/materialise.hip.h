@@ -55,15 +55,6 @@ __device__ __forceinline__ CodeSlice<Code> k_codes(const HeadSlice& z, const Cac
   }
 }
 
-template <class Row>
-__device__ __forceinline__ CodeSlice<uint8_t> quantised_v(const CodeSlice<uint16_t>& v,
-                                                          ScaleFactor factor,
-                                                          const Fp8Encoder& encoder) {
-  return quantise(decode_slice<Row>(v),
-                  ZERODIFF_PLANT(scale_write_read_asymmetry, factor, planted::unit_scale(factor)),
-                  encoder);
-}
-
 // V is copied bit by bit into 16-bit caches.
 template <class Row, class Code>
 __device__ __forceinline__ CodeSlice<Code> v_codes(const CodeSlice<uint16_t>& v,
@@ -72,8 +63,10 @@ __device__ __forceinline__ CodeSlice<Code> v_codes(const CodeSlice<uint16_t>& v,
   if constexpr (sizeof(Code) == sizeof(uint16_t)) {
     return v;
   } else {
-    return quantised_v<Row>(v, scale_factor(target.scales, target.kv_head, target.slot, switches),
-                            encoder);
+    const ScaleFactor factor = scale_factor(target.scales, target.kv_head, target.slot, switches);
+    return quantise(decode_slice<Row>(v),
+                    ZERODIFF_PLANT(scale_write_read_asymmetry, factor, planted::unit_scale(factor)),
+                    encoder);
   }
 }
 

@@ -37,13 +37,6 @@ __device__ __forceinline__ ScaleFactor scale_factor(const ScaleTable& table, int
   return factor;
 }
 
-// The factor of a tensor that has one scale: no slot has to be known for it. Of no meaning for a
-// tensor with a scale for each slot.
-__device__ __forceinline__ ScaleFactor tensor_factor(const ScaleTable& table, uint32_t switches) {
-  if (table.head_stride != 0) return {};
-  return scale_factor(table, 0, 0, switches);
-}
-
 // Unit scale: index tensors.
 __device__ __forceinline__ CodeSlice<uint8_t> quantise(const HeadSlice& x,
                                                        const Fp8Encoder& encoder) {

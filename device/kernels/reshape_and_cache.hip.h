@@ -27,33 +27,11 @@ struct ReshapeAndCacheArguments {
   uint32_t switches;
 };
 
-// Factors of K and V where a tensor has one scale, loaded before the slots are known.
-struct TensorFactors {
-  ScaleFactor k;
-  ScaleFactor v;
-};
-
-template <class Code>
-__device__ __forceinline__ TensorFactors
-tensor_factors(const ReshapeAndCacheArguments<Code>& args) {
-  if constexpr (sizeof(Code) == sizeof(uint16_t)) {
-    return {};
-  } else {
-    return {tensor_factor(args.k_scale, args.switches), tensor_factor(args.v_scale, args.switches)};
-  }
-}
-
-__device__ __forceinline__ ScaleFactor factor_of(const CacheTarget& target, ScaleFactor of_tensor,
-                                                 uint32_t switches) {
-  if (target.scales.head_stride == 0) return of_tensor;
-  return scale_factor(target.scales, target.kv_head, target.slot, switches);
-}
-
 // The codes of a k head that is in the model dtype already.
 template <class Row, class Code>
 __device__ __forceinline__ CodeSlice<Code> stored_k_codes(
     const ReshapeAndCacheArguments<Code>& args, const CodeSlice<uint16_t>& k,
-    const CacheTarget& target, ScaleFactor of_tensor, const RowState& state) {
+    const CacheTarget& target, const Fp8Encoder& encoder, const RowState& state) {
   if constexpr (sizeof(Code) == sizeof(uint16_t)) {
     return k;
   } else {
@@ -61,20 +39,8 @@ __device__ __forceinline__ CodeSlice<Code> stored_k_codes(
                             ? load_fp32(args.k_fp32 + fp32_row_start(state, args.num_kv_heads),
                                         target.kv_head, state)
                             : decode_slice<Row>(k);
-    return quantise(x, factor_of(target, of_tensor, args.switches),
-                    make_fp8_encoder(args.kv_format, args.switches));
-  }
-}
-
-template <class Row, class Code>
-__device__ __forceinline__ CodeSlice<Code> stored_v_codes(
-    const ReshapeAndCacheArguments<Code>& args, const CodeSlice<uint16_t>& v,
-    const CacheTarget& target, ScaleFactor of_tensor) {
-  if constexpr (sizeof(Code) == sizeof(uint16_t)) {
-    return v;
-  } else {
-    return quantised_v<Row>(v, factor_of(target, of_tensor, args.switches),
-                            make_fp8_encoder(args.kv_format, args.switches));
+    return quantise(x, scale_factor(target.scales, target.kv_head, target.slot, args.switches),
+                    encoder);
   }
 }
 
@@ -95,12 +61,13 @@ template <class Row, class Code>
 __device__ __forceinline__ void cache_head(const ReshapeAndCacheArguments<Code>& args,
                                            const RowState& state, const ValueTile<Code>& tile,
                                            TileShare share, int64_t slot, int32_t kv_head,
-                                           const KvHead& head, const TensorFactors& factors) {
+                                           const KvHead& head) {
   CodeSlice<Code> k = {};
   CodeSlice<Code> v = {};
   if (slot >= 0) {
-    k = stored_k_codes<Row>(args, head.k, {args.k_scale, kv_head, slot}, factors.k, state);
-    v = stored_v_codes<Row>(args, head.v, {args.v_scale, kv_head, slot}, factors.v);
+    const Fp8Encoder encoder = make_fp8_encoder(args.kv_format, args.switches);
+    k = stored_k_codes<Row>(args, head.k, {args.k_scale, kv_head, slot}, encoder, state);
+    v = v_codes<Row, Code>(head.v, {args.v_scale, kv_head, slot}, encoder, args.switches);
   }
   store_k(args.k_cache, slot, kv_head, args.num_kv_heads, k, state.lane, slot >= 0);
   store_values(tile, share, v, state.lane, args.v_cache, kv_head, args.num_kv_heads);
@@ -120,18 +87,17 @@ __device__ __forceinline__ void reshape_and_cache(const ReshapeAndCacheArguments
   // The heads are on their way while the slots are looked up, and later ones while earlier ones are
   // stored.
   KvHead next = load_kv_head(row, layout, heads.first, state.present);
-  const TensorFactors factors = tensor_factors(args);
   const int64_t slot = load_or(args.kv_slots, state, -1);
   const TileShare share = share_tile(tile, state.lane, slot);
   for (int32_t kv_head = heads.first; kv_head < heads.last; ++kv_head) {
     const KvHead head = next;
     if (kv_head + 1 < heads.last) next = load_kv_head(row, layout, kv_head + 1, state.present);
-    cache_head<Row>(args, state, tile, share, slot, kv_head, head, factors);
+    cache_head<Row>(args, state, tile, share, slot, kv_head, head);
   }
 }
 
 #define ZERODIFF_RESHAPE_AND_CACHE(name, Row, Code)                                              \
-  ZERODIFF_KERNEL_BOUNDS(name, 256)                                                              \
+  ZERODIFF_KERNEL_RESIDENT(name, 256, 6)                                                         \
   (View<const uint16_t> packed, View<const float> k_fp32, View<const int64_t> kv_slots,          \
    View<const float> k_scale, View<const float> v_scale, View<Code> k_cache, View<Code> v_cache, \
    int32_t num_rows, int32_t num_heads, int32_t num_kv_heads, int32_t num_index_heads,           \
