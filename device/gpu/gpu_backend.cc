@@ -35,6 +35,12 @@ class Stream {
   GpuStream stream_ = nullptr;
 };
 
+// Of the default stream alone: another thread may be capturing on this device, and a device that
+// captures cannot be waited for.
+void wait_for_uploads() {
+  ZERODIFF_GPU_CALL(StreamSynchronize, nullptr);
+}
+
 // A captured graph, ready to be launched.
 class Graph {
  public:
@@ -101,7 +107,7 @@ class GpuLaunchList final : public ResidentLaunchList {
 
   RunReport run() override {
     if (!list_.launches().empty()) {
-      ZERODIFF_GPU_CALL(DeviceSynchronize);
+      wait_for_uploads();
       graph_of(0, list_.launches().size()).launch(stream_.get());
       ZERODIFF_GPU_CALL(StreamSynchronize, stream_.get());
     }
@@ -160,7 +166,7 @@ double GpuLaunchList::time(const Enqueue& enqueue) {
   if (!delay_) delay_ = std::make_unique<GpuBuffer>(kDelay);
   GpuEvent start;
   GpuEvent stop;
-  ZERODIFF_GPU_CALL(DeviceSynchronize);
+  wait_for_uploads();
   for (int i = 0; i < kDelays; ++i) {
     ZERODIFF_GPU_CALL(MemsetAsync, delay_->data(), 0, kDelayBytes, stream_.get());
   }

@@ -97,7 +97,7 @@ __device__ __forceinline__ void reshape_and_cache(const ReshapeAndCacheArguments
 }
 
 #define ZERODIFF_RESHAPE_AND_CACHE(name, Row, Code)                                              \
-  ZERODIFF_KERNEL_RESIDENT(name, 256, 6)                                                         \
+  ZERODIFF_KERNEL_BOUNDS(name, 256)                                                              \
   (View<const uint16_t> packed, View<const float> k_fp32, View<const int64_t> kv_slots,          \
    View<const float> k_scale, View<const float> v_scale, View<Code> k_cache, View<Code> v_cache, \
    int32_t num_rows, int32_t num_heads, int32_t num_kv_heads, int32_t num_index_heads,           \
