@@ -79,6 +79,7 @@ std::string describe_selected(const compare::SelectedBlock& selected) {
 std::string describe_selected(const std::vector<compare::SelectedBlock>& blocks) {
   if (blocks.empty()) return "none";
   std::vector<std::string> texts;
+  texts.reserve(blocks.size());
   for (const compare::SelectedBlock& block : blocks) texts.push_back(describe_selected(block));
   return fmt::format("{}", fmt::join(texts, ", "));
 }
