@@ -176,7 +176,7 @@ SelftestResult check_contraction(Backend& backend, const SelftestOptions& option
 }
 
 SelftestResult check_denormals(Backend& backend, const SelftestOptions& options) {
-  SelftestTally tally("denormals", "kept as operands and as results of all of these");
+  SelftestTally tally("denormals", "kept, as operands and as results");
   const Operands operands = small_operands(options);
   const auto& [a, b, c] = operands;
   const Results results = run_arithmetic(backend, operands);
