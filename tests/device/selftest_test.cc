@@ -52,6 +52,10 @@ class BrokenList final : public ResidentLaunchList {
                      std::span<std::byte> content) const override {
     list_->download_part(buffer, byte_offset, content);
   }
+  double time_launches(std::size_t first, std::size_t last) override {
+    return list_->time_launches(first, last);
+  }
+  double time_copy(BufferId from, BufferId to) override { return list_->time_copy(from, to); }
 
  private:
   std::unique_ptr<ResidentLaunchList> list_;
@@ -64,6 +68,7 @@ class BrokenBackend final : public Backend {
   explicit BrokenBackend(Breakage breakage) : breakage_(std::move(breakage)) {}
   std::string_view name() const override { return "broken"; }
   int wave_width() const override { return backend_.wave_width(); }
+  DeviceTraits traits() const override { return backend_.traits(); }
   std::unique_ptr<ResidentLaunchList> allocate(const LaunchList& list) override {
     return std::make_unique<BrokenList>(backend_.allocate(list), list, breakage_);
   }
