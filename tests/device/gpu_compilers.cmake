@@ -20,7 +20,8 @@ function(gpu_flag_is_noticed name message)
 endfunction()
 
 if(ZERODIFF_HIPCC AND NOT ZERODIFF_SANITIZE)
-  foreach(arch gfx90a gfx940)
+  zerodiff_hip_architectures(architectures)
+  foreach(arch IN LISTS architectures)
     add_test(NAME platform_vocabulary_compiles_for_${arch}
       COMMAND "${ZERODIFF_HIPCC}" ${ZERODIFF_HIP_FLAGS} --offload-arch=${arch} -O3 -c "${vocabulary}"
         -o "${CMAKE_CURRENT_BINARY_DIR}/platform_vocabulary_${arch}.o")
@@ -31,7 +32,8 @@ if(ZERODIFF_HIPCC AND NOT ZERODIFF_SANITIZE)
       platform_vocabulary_compiles_for_${arch} kernels_keep_their_arithmetic_on_${arch}
       PROPERTIES LABELS ci)
   endforeach()
-  set(hip hip gfx90a "${planted}" "${ZERODIFF_HIPCC}" ${ZERODIFF_HIP_FLAGS})
+  list(GET architectures 0 arch)
+  set(hip hip ${arch} "${planted}" "${ZERODIFF_HIPCC}" ${ZERODIFF_HIP_FLAGS})
   gpu_flag_is_noticed(hip_contraction_is_noticed "may be contracted" ${hip} -ffp-contract=on)
   gpu_flag_is_noticed(hip_fast_contraction_is_noticed "flag contract" ${hip} -ffp-contract=fast)
   gpu_flag_is_noticed(hip_fast_math_is_noticed "flag fast" ${hip} -ffast-math)
