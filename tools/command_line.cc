@@ -6,8 +6,6 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
-#include <functional>
-#include <map>
 #include <new>
 #include <string>
 #include <vector>
@@ -17,7 +15,7 @@
 #include "tools/command_devices.h"
 #include "tools/command_diff.h"
 #include "tools/command_inspect.h"
-#include "tools/command_replay.h"
+#include "tools/command_line_options.h"
 #include "tools/command_selftest.h"
 #include "tools/command_verify.h"
 #include "tools/terminal.h"
@@ -48,86 +46,8 @@ constexpr const char* kDiffExamples = R"(Examples:
   zerodiff diff old.h5:fused new.h5:fused         is the new build the same to the bit?
   zerodiff diff call.h5:nvcc_fused call.h5:atom_fused)";
 
-constexpr int kMostThreads = 1024;
 constexpr int kFewestReplays = 8;
 constexpr int kMostRuns = 100'000;
-constexpr std::int64_t kLargestMemory = std::int64_t{1} << 50;
-
-// What the options of the command line are stored in before a command is made of them.
-struct Arguments {
-  std::vector<std::string> captures;
-  std::vector<std::string> paths;
-  std::string capture;
-  std::string path;
-  std::string output;
-  std::string expected;
-  std::string got;
-  std::string json;
-  std::string color = "auto";
-  std::string stage;
-  std::string stage_inputs;
-  bool index_score = false;
-  bool strict = false;
-  bool no_color = false;
-  int threads = 0;
-  std::string device = "auto";
-  int wave_width = 32;
-  int graph_replays = 0;
-  int runs = 1;
-  std::string shape;
-  int bench_runs = BenchOptions{}.runs;
-  std::string record;
-  std::uint64_t max_memory = static_cast<std::uint64_t>(ReadOptions{}.max_memory_bytes);
-
-  ReadOptions read() const { return {.max_memory_bytes = static_cast<std::int64_t>(max_memory)}; }
-  OutputOptions reporting() const {
-    static const std::map<std::string, ColorMode> kModes{
-        {"auto", ColorMode::automatic}, {"always", ColorMode::always}, {"never", ColorMode::never}};
-    return {json, no_color ? ColorMode::never : kModes.at(color)};
-  }
-};
-
-void add_reading_options(CLI::App& command, Arguments& arguments) {
-  command
-      .add_option("--max-memory", arguments.max_memory,
-                  "Refuse datasets that take more: bytes, or 512MiB, 4G")
-      ->transform(CLI::AsSizeValue(false))
-      ->check(CLI::Range(std::uint64_t{1}, static_cast<std::uint64_t>(kLargestMemory)))
-      ->option_text("SIZE [16GiB]");
-}
-
-void add_thread_option(CLI::App& command, Arguments& arguments) {
-  command.add_option("--threads", arguments.threads, "Threads to use; 0 for one a core")
-      ->check(CLI::Range(0, kMostThreads))
-      ->option_text("N [0]");
-}
-
-void add_reporting_options(CLI::App& command, Arguments& arguments) {
-  command
-      .add_option("--json", arguments.json,
-                  "Also write the report as JSON; '-': print it in place of\nthe table")
-      ->option_text("FILE");
-  auto* color = command
-                    .add_option("--color", arguments.color,
-                                "auto (a terminal without NO_COLOR), always or never")
-                    ->check(CLI::IsMember({"auto", "always", "never"}))
-                    ->option_text("WHEN [auto]");
-  command.add_flag("--no-color", arguments.no_color, "The same as --color=never")
-      ->excludes(color)
-      ->option_text(" ");
-}
-
-void add_device_options(CLI::App& command, Arguments& arguments) {
-  command
-      .add_option("--device", arguments.device,
-                  "Where kernels run: auto, none, or a name that\n'zerodiff devices' lists")
-      ->option_text("NAME [auto]");
-  command
-      .add_option("--wave", arguments.wave_width, "Lanes of a wave that the host device emulates")
-      ->check(CLI::IsMember({32, 64}))
-      ->option_text("32|64 [32]");
-}
-
 void add_replaying_options(CLI::App& command, Arguments& arguments) {
   command
       .add_flag("--graph{8}", arguments.graph_replays,
@@ -140,8 +60,6 @@ void add_replaying_options(CLI::App& command, Arguments& arguments) {
       ->check(CLI::Range(1, kMostRuns))
       ->option_text("N [1]");
 }
-
-using Action = std::function<ExitCode()>;
 
 void add_stage_options(CLI::App& command, Arguments& arguments) {
   auto* stage = command.add_option("--stage", arguments.stage,
@@ -221,39 +139,6 @@ void add_inspect(CLI::App& app, Arguments& arguments, Action& action) {
   command->final_callback([&] {
     action = [&] {
       return run(InspectCommand{arguments.capture, arguments.read(), arguments.reporting()});
-    };
-  });
-}
-
-void add_replay(CLI::App& app, Arguments& arguments, Action& action) {
-  CLI::App* command = app.add_subcommand(
-      "replay", "Run an own path and store its outputs in a copy of the capture");
-  command->add_option("CAPTURE", arguments.capture, "A captured layer call")
-      ->required()
-      ->option_text(" ");
-  command->add_option("--path", arguments.path, "The path to run: reference, unfused or fused")
-      ->required()
-      ->option_text("NAME");
-  command
-      ->add_option("-o,--output", arguments.output,
-                   "The file to write; complete or not at all, may be the\ncapture itself")
-      ->option_text("FILE");
-  command
-      ->add_option(
-          "--record", arguments.record,
-          "Write the path's launches, with every buffer before and\nafter, to a new folder")
-      ->option_text("DIR");
-  add_device_options(*command, arguments);
-  add_thread_option(*command, arguments);
-  add_reading_options(*command, arguments);
-  command->final_callback([&] {
-    action = [&] {
-      return run(ReplayCommand{
-          arguments.capture,
-          arguments.path,
-          arguments.output,
-          {arguments.device, arguments.wave_width, arguments.threads, arguments.record},
-          arguments.read()});
     };
   });
 }

@@ -176,9 +176,12 @@ SelftestResult check_contraction(Backend& backend, const SelftestOptions& option
 }
 
 SelftestResult check_denormals(Backend& backend, const SelftestOptions& options) {
-  SelftestTally tally("denormals", "kept as operands and as results of all of these");
+  SelftestTally tally("denormals", "kept, as operands and as results");
   const Operands operands = small_operands(options);
-  const auto& [a, b, c] = operands;
+  // Names of their own: clang 14 cannot capture structured bindings.
+  const std::vector<float>& a = operands.a;
+  const std::vector<float>& b = operands.b;
+  const std::vector<float>& c = operands.c;
   const Results results = run_arithmetic(backend, operands);
   if (tally.ran(results.report)) {
     compare_all(tally, operands, results.root, [&](std::size_t i) { return plain_root(a[i]); });

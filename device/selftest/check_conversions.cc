@@ -171,17 +171,14 @@ void encode8(Backend& backend, const SelftestOptions& options, const Fp8& fp8,
 }  // namespace
 
 SelftestResult check_conversions16(Backend& backend, const SelftestOptions& options) {
-  SelftestTally tally(
-      "16-bit conversions",
-      "bfloat16 and float16: every code, every value, every tie and its neighbours");
+  SelftestTally tally("16-bit conversions", "every code; every value, every tie and neighbours");
   decode16(backend, tally);
   encode16(backend, options, tally);
   return std::move(tally).result();
 }
 
 SelftestResult check_conversions8(Backend& backend, const SelftestOptions& options) {
-  SelftestTally tally("8-bit conversions",
-                      "four fp8 formats: every code, every value, every tie, every 16-bit value");
+  SelftestTally tally("8-bit conversions", "every code; every tie and every 16-bit value");
   std::vector<float> values16 = values_of(PlainConverter(kPlainBFloat16));
   append(values16, values_of(PlainConverter(kPlainFloat16)));
   for (const Fp8& fp8 : kFp8) {

@@ -38,7 +38,7 @@ void compare_shuffled(SelftestTally& tally, const char* how, std::int64_t thread
 SelftestResult check_shuffles(Backend& backend, const SelftestOptions&) {
   constexpr std::int64_t kThreads = 2 * kBlock;
   constexpr std::int32_t kFirst = 1000;
-  SelftestTally tally("shuffles", "groups of 32 lanes, every mask and every lane, 32 and 64 bits");
+  SelftestTally tally("shuffles", "32 lanes, every mask and lane, 32 and 64 bits");
   LaunchList list;
   const BufferId xored = list.add_output("xored", ElementType::int32, 32 * kThreads);
   const BufferId taken = list.add_output("taken", ElementType::int32, 32 * kThreads);
@@ -72,7 +72,7 @@ SelftestResult check_shuffles(Backend& backend, const SelftestOptions&) {
 }
 
 SelftestResult check_lane_sums(Backend& backend, const SelftestOptions&) {
-  SelftestTally tally("lane sums", "128 values in the contract's order, in each of 16 lanes");
+  SelftestTally tally("lane sums", "128 values in the contract's order");
   const std::vector<float> values = uneven_values(kHeads * kHeadElements);
   LaunchList list;
   const BufferId rows = add_values(list, "rows", ElementType::float32, values);
@@ -96,7 +96,7 @@ SelftestResult check_lane_sums(Backend& backend, const SelftestOptions&) {
 
 SelftestResult check_lds(Backend& backend, const SelftestOptions&) {
   constexpr std::int64_t kCount = 8 * kBlock;
-  SelftestTally tally("LDS and barriers", "a block's values turned around, static and dynamic LDS");
+  SelftestTally tally("LDS and barriers", "a block's values turned around, twice");
   const std::vector<float> values = uneven_values(kCount);
   LaunchList list;
   const BufferId in = add_values(list, "values", ElementType::float32, values);

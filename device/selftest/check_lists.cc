@@ -87,7 +87,7 @@ SelftestResult check_graph_replay(Backend& backend, const SelftestOptions&) {
 }
 
 SelftestResult check_canaries(Backend& backend, const SelftestOptions&) {
-  SelftestTally tally("canaries", "a byte written before or behind a buffer is noticed");
+  SelftestTally tally("canaries", "a byte written outside of a buffer is noticed");
   constexpr std::int64_t kSize = 1000;
   for (const std::int64_t where : {std::int64_t{0}, kSize - 1}) {
     const RunReport report = run_stray_write(backend, kSize, where);

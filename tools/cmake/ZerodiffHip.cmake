@@ -14,16 +14,21 @@ find_program(ZERODIFF_HIPCC hipcc HINTS "$ENV{ROCM_PATH}/bin" /opt/rocm/bin)
 # Code object version 4: no kernel needs hidden arguments, and every loader in use knows it.
 set(ZERODIFF_HIP_FLAGS
   -x hip --cuda-device-only --no-gpu-bundle-output -mcode-object-version=4
-  -std=c++20 -ffp-contract=off -Wall -Wextra -Werror -Wno-unused-command-line-argument
+  -std=c++20 -ffp-contract=off -Wall -Wextra -Wno-unused-command-line-argument
   "-I${PROJECT_SOURCE_DIR}")
+if(ZERODIFF_WERROR)
+  list(APPEND ZERODIFF_HIP_FLAGS -Werror)
+endif()
 
 # Whether hipcc can build a kernel for the architecture: the compiler may not know it, or may lack
 # its device libraries. Asked once a build folder.
 function(zerodiff_hip_knows architecture result)
   set(answer ZERODIFF_HIPCC_KNOWS_${architecture})
   if(NOT DEFINED CACHE{${answer}})
+    set(flags ${ZERODIFF_HIP_FLAGS})
+    list(REMOVE_ITEM flags -Werror)
     execute_process(
-      COMMAND "${ZERODIFF_HIPCC}" ${ZERODIFF_HIP_FLAGS} --offload-arch=${architecture} -O1
+      COMMAND "${ZERODIFF_HIPCC}" ${flags} --offload-arch=${architecture} -O1
         -c "${PROJECT_SOURCE_DIR}/tools/cmake/hip_probe.hip.cc"
         -o "${PROJECT_BINARY_DIR}/hip_probe_${architecture}.co"
       RESULT_VARIABLE failure OUTPUT_QUIET ERROR_QUIET)
