@@ -56,7 +56,7 @@ class ResidentLaunchList {
 // What a measurement has to know of a device.
 struct DeviceTraits {
   std::string_view clock;        // "device events", "wall clock"
-  std::int64_t cache_bytes = 0;  // of the last cache before memory
+  std::int64_t cache_bytes = 0;  // of the last cache before memory; of the host, of one core
   double fmas_per_second = 0;    // fp32, at the highest clock; 0 if unknown
 };
 

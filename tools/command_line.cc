@@ -52,12 +52,14 @@ void add_replaying_options(CLI::App& command, Arguments& arguments) {
   command
       .add_flag("--graph{8}", arguments.graph_replays,
                 "Replay the whole layer as a graph with other batches, N times\nfor each own path")
+      ->excludes("--stage")
       ->option_text("[=N, 8]");
   command
       .add_option(
           "--repeat", arguments.runs,
           "Run each own path N times, and rows by themselves: all must\ngive the same bytes")
       ->check(CLI::Range(1, kMostRuns))
+      ->excludes("--stage")
       ->option_text("N [1]");
 }
 

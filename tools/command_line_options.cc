@@ -49,7 +49,8 @@ void add_reporting_options(CLI::App& command, Arguments& arguments) {
 void add_device_options(CLI::App& command, Arguments& arguments) {
   command
       .add_option("--device", arguments.device,
-                  "Where kernels run: auto, none, or a name that\n'zerodiff devices' lists")
+                  "Where kernels run: auto, none, or a name that\n'zerodiff devices' lists; verify "
+                  "takes several, cuda:0,1")
       ->option_text("NAME [auto]");
   command
       .add_option("--wave", arguments.wave_width, "Lanes of a wave that the host device emulates")
