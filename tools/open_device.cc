@@ -91,7 +91,7 @@ std::vector<std::string> split_devices(std::string_view list) {
     // A bare number is another device of the kind before it.
     const bool number = !name.empty() && name.find_first_not_of("0123456789") == std::string::npos;
     if (number && !names.empty()) {
-      name = names.back().substr(0, names.back().find(':')) + ":" + name;
+      name.insert(0, names.back().substr(0, names.back().find(':')) + ":");
     }
     if (name.empty()) throw Error::usage(fmt::format("--device {}: an empty name", list));
     names.push_back(std::move(name));

@@ -16,6 +16,7 @@ using State = device::BufferCheck::State;
 std::string launch_names(const device::RecordingCheck& check,
                          const std::vector<std::size_t>& launches) {
   std::vector<std::string> names;
+  names.reserve(launches.size());
   for (const std::size_t launch : launches) names.push_back(check.launches[launch]);
   return fmt::format("{}", fmt::join(names, ", "));
 }
