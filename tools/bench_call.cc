@@ -31,6 +31,7 @@ template <class Sample>
 Spread spread_of(int warm_up, int runs, const Sample& sample) {
   for (int i = 0; i < warm_up; ++i) static_cast<void>(sample(i));
   std::vector<double> times;
+  times.reserve(static_cast<std::size_t>(runs));
   for (int i = 0; i < runs; ++i) times.push_back(sample(warm_up + i));
   std::ranges::sort(times);
   const std::size_t last = times.size() - 1;

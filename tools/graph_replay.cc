@@ -74,9 +74,7 @@ class LayerReplay {
 
   // What differs from an eager run of the same batch, or empty.
   std::string replay(LayerCall batch) {
-    for (std::size_t i = 0; i < kCaches.size() && carried_; ++i) {
-      batch.*kCaches[i].before = (*carried_).*kCaches[i].after;
-    }
+    carry_caches(batch);
     std::string difference = replay_on(batch, "");
     for (const std::byte fill : {kFill, ~kFill}) {
       if (!difference.empty()) break;
@@ -93,6 +91,12 @@ class LayerReplay {
     device::PathOptions options;
     if (options_.attention) options.attention.emplace();
     return options;
+  }
+
+  // What the replay before has left.
+  void carry_caches(LayerCall& batch) const {
+    if (!carried_) return;
+    for (const CacheField& cache : kCaches) batch.*cache.before = (*carried_).*cache.after;
   }
 
   std::string replay_on(const LayerCall& batch, const std::string& where) {
@@ -211,7 +215,7 @@ compare::GraphSafeReport replay_whole_layer(const LayerCall& call, device::PathK
     const bool own = i % 4 == 3;
     report.live_counts.push_back(live);
     difference = layer.replay(
-        graph_batch(own ? call : changed_call(call, static_cast<std::uint64_t>(i + 1)), live));
+        graph_batch(own ? call : changed_call(call, static_cast<std::uint64_t>(i) + 1), live));
     if (!difference.empty()) {
       difference = fmt::format("replay {}, {} live rows of {}: {}", i + 1, live, call.capacity(),
                                difference);

@@ -49,6 +49,14 @@ TEST(Schema, HoldsForOneStageAndForASelectionThatDiffers) {
   expect_valid_json({"verify", "--device", "none", file}, 0);
 }
 
+TEST(Schema, HoldsForReplaysAndRepeats) {
+  expect_valid_json({"verify", "--device", "host", "--graph", "--repeat", "2", kGraph}, 0);
+}
+
+TEST(Schema, HoldsForBench) {
+  expect_valid_json({"bench", "--device", "host", "--runs", "1", "--shape", "tokens=2,heads=2"}, 0);
+}
+
 TEST(Schema, HoldsForSelftest) {
   expect_valid_json({"selftest", "--device", "host"}, 0);
 }
