@@ -23,6 +23,11 @@ std::string describe(const Comparison& comparison) {
   return text;
 }
 
+std::string describe(const ClaimReport& claim) {
+  return claim.path + ": claims " + claim.name + " " + claim.claimed + ", the contract has " +
+         claim.contract;
+}
+
 std::string describe(const Fp8TensorReport& tensor) {
   for (const Fp8Clause& clause : tensor.clauses) {
     if (clause.violations == 0) continue;
@@ -64,9 +69,12 @@ std::vector<std::string> faults_of(const CaseReport& report) {
   }
   for (const Comparison& comparison : report.comparisons) {
     if (!comparison.gates) continue;
-    if (comparison.verdict != Verdict::identical && comparison.verdict != Verdict::absent) {
+    if (!is_right(comparison.verdict) && comparison.verdict != Verdict::absent) {
       faults.push_back(describe(comparison));
     }
+  }
+  for (const ClaimReport& claim : report.claims) {
+    if (claim.gates && !claim.allowed) faults.push_back(describe(claim));
   }
   for (const Fp8TensorReport& tensor : report.fp8_contract.tensors) {
     if (!tensor.conforms && tensor.gates) faults.push_back(describe(tensor));

@@ -46,6 +46,10 @@ const char* name_of(Scope scope) {
   return scope == Scope::stage ? "stage" : "end_to_end";
 }
 
+bool is_right(Verdict verdict) {
+  return verdict == Verdict::identical || verdict == Verdict::legal || verdict == Verdict::bounded;
+}
+
 const char* name_of(SlotMapVerdict verdict) {
   switch (verdict) {
     case SlotMapVerdict::equivalent:

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <iterator>
 #include <new>
 #include <optional>
 #include <set>
@@ -13,11 +12,11 @@
 #include "compare/case_verdict.h"
 #include "compare/fp8_contract.h"
 #include "compare/not_exercised.h"
-#include "compare/output_comparison.h"
 #include "compare/slot_map.h"
 #include "fixtures/error.h"
 #include "reference/layer.h"
 #include "tools/describe_call.h"
+#include "tools/judge_captured_path.h"
 #include "tools/judge_device_paths.h"
 #include "tools/open_device.h"
 #include "tools/own_path.h"
@@ -28,11 +27,6 @@ namespace {
 
 using compare::CaseReport;
 using compare::Outcome;
-
-template <class T>
-void append(std::vector<T>& to, std::vector<T> more) {
-  to.insert(to.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
-}
 
 // The options that decide what a case finds; threads do not.
 std::string options_of(const VerifyOptions& options) {
@@ -55,29 +49,19 @@ compare::Fp8ContractReport gating(compare::Fp8ContractReport report, bool gates)
   return report;
 }
 
-bool any_compared(const std::vector<compare::Comparison>& comparisons) {
-  return std::ranges::any_of(comparisons, [](const compare::Comparison& comparison) {
-    return comparison.total.elements > 0;
-  });
-}
-
 void judge_paths(CaptureReader& reader, const Outputs& reference, const VerifyOptions& options,
                  const OnStep& on_step, CaseResult& result) {
   const LayerCall& call = reader.call();
+  const compare::AllowedChoices allowed(call.config);
   Outputs got;
   for (const std::string& path : reader.path_names()) {
     on_step("judging " + path);
     got = reader.read_path(path, std::move(got));
     const bool gates = options.gate.gates(path);
-    const std::string label = captured_label(path);
-    std::vector<compare::Comparison> comparisons =
-        compare::compare_outputs(call, reference, std::string(kReferencePath), got, label,
-                                 {{.threads = options.threads}, gates});
-    if (gates && any_compared(comparisons)) result.gated_paths.push_back(path);
-    append(result.report.comparisons, std::move(comparisons));
-    append(result.report.fp8_contract.tensors,
-           gating(compare::fp8_contract_report(call, {{label, &got}}, options.threads), gates)
-               .tensors);
+    const CapturedPath captured{captured_label(path), &got, &reader.claims(path), gates};
+    const bool compared =
+        judge_captured_path(call, reference, captured, allowed, options.threads, result.report);
+    if (gates && compared) result.gated_paths.push_back(path);
   }
 }
 
