@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "compare/fp8_contract.h"
+#include "compare/legal_search.h"
 #include "compare/output_comparison.h"
 #include "tools/own_path.h"
 
@@ -34,11 +35,11 @@ void add_fp8_tensors(const LayerCall& call, const CapturedPath& path, int thread
 bool judge_captured_path(const LayerCall& call, const Outputs& reference, const CapturedPath& path,
                          const compare::AllowedChoices& allowed, int threads,
                          compare::CaseReport& report) {
-  (void)allowed;
   std::vector<Comparison> comparisons =
       compare::compare_outputs(call, reference, std::string(kReferencePath), *path.outputs,
                                path.label, {{.threads = threads}, path.gates});
   const bool compared = any_compared(comparisons);
+  compare::judge_insertion(call, reference, *path.outputs, allowed, comparisons, threads);
   // Stages judged on the path's own inputs (scores, selection, attention) add their comparisons
   // here, and explanations of what is a fault come after them.
   std::ranges::move(comparisons, std::back_inserter(report.comparisons));
