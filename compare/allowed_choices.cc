@@ -28,13 +28,14 @@ const ChoiceId& known(std::string_view id, std::string_view where) {
                      "', wanted one of " + list_of(ids));
 }
 
-void check_value(const ChoiceId& choice, std::string_view value, std::string_view where) {
+}  // namespace
+
+void check_choice(std::string_view id, std::string_view value, std::string_view where) {
+  const ChoiceId& choice = known(id, where);
   if (std::ranges::find(choice.values, value) != choice.values.end()) return;
   throw Error::usage(std::string(where) + ": " + std::string(choice.id) + " has no value '" +
                      one_line(value) + "', wanted one of " + list_of(choice.values));
 }
-
-}  // namespace
 
 const std::vector<ChoiceId>& choice_ids() {
   static const std::vector<ChoiceId> kIds{
@@ -55,7 +56,16 @@ const std::vector<ChoiceId>& choice_ids() {
   return kIds;
 }
 
-AllowedChoices::AllowedChoices(const LayerConfig& config) {
+AllowedChoices AllowedChoices::contract_only(const LayerConfig& config) {
+  AllowedChoices allowed(config);
+  for (const ChoiceId& choice : choice_ids()) {
+    allowed.values_.find(choice.id)->second.resize(1);
+  }
+  return allowed;
+}
+
+AllowedChoices::AllowedChoices(const LayerConfig& config)
+    : has_infinity_(config.kv_cache_dtype == ElementType::float8_e5m2) {
   for (const ChoiceId& choice : choice_ids()) {
     auto& allowed = values_[std::string(choice.id)];
     const bool undeclared = std::ranges::find(kUndeclared, choice.id) != kUndeclared.end();
@@ -79,23 +89,24 @@ bool AllowedChoices::allows(std::string_view id, std::string_view value) const {
 }
 
 void AllowedChoices::allow(std::string_view id, std::string_view value, std::string_view where) {
-  check_value(known(id, where), value, where);
+  check_choice(id, value, where);
+  if (value == "inf" && !has_infinity_) return;
   if (!allows(id, value)) values_.find(id)->second.emplace_back(value);
 }
 
 void AllowedChoices::replace(std::string_view id, const std::vector<std::string>& values,
                              std::string_view where) {
-  const ChoiceId& choice = known(id, where);
   if (values.empty()) {
     throw Error::usage(std::string(where) + ": no value for " + std::string(id) +
-                       ", wanted one or more of " + list_of(choice.values));
+                       ", wanted one or more of " + list_of(known(id, where).values));
   }
-  auto& allowed = values_.find(id)->second;
-  allowed.clear();
+  for (const std::string& value : values) check_choice(id, value, where);
+  std::vector<std::string> kept;
   for (const std::string& value : values) {
-    check_value(choice, value, where);
-    if (!allows(id, value)) allowed.push_back(value);
+    const bool again = std::ranges::find(kept, value) != kept.end();
+    if (!again && (value != "inf" || has_infinity_)) kept.push_back(value);
   }
+  if (!kept.empty()) values_.find(id)->second = std::move(kept);
 }
 
 }  // namespace zerodiff::compare

@@ -30,24 +30,33 @@ struct ChoiceId {
 const std::vector<ChoiceId>& choice_ids();
 
 // The values allowed for each id, the value of the contract in force first; it is what a path must
-// have unless another one of the list explains it.
+// have unless another one of the list explains it. An overflow of `inf` exists in float8_e5m2
+// only: for other caches it is never in the list, whoever adds it.
 class AllowedChoices {
  public:
   // The call's contract, and every value of the choices that need no declaration:
   // rope_contraction, rsqrt, sumsq_order, score_scale, topk_ties, topk_order, accumulate.
   explicit AllowedChoices(const LayerConfig& config);
 
+  // The call's contract alone: one value for each id.
+  static AllowedChoices contract_only(const LayerConfig& config);
+
+  // Throws Error (kUsage) for an unknown id.
   const std::vector<std::string>& values(std::string_view id) const;
   bool allows(std::string_view id, std::string_view value) const;
 
-  // Adds a value. Throws Error (kUsage) for an unknown id or value, with `where` in front.
+  // Adds a value. Throws Error (kUsage), with `where` in front, for an unknown id or value.
   void allow(std::string_view id, std::string_view value, std::string_view where);
-  // Exactly these values, the first of them the contract's; likewise.
+  // Exactly these values, the first of them the contract's. Throws likewise, and for no value.
   void replace(std::string_view id, const std::vector<std::string>& values,
                std::string_view where);
 
  private:
+  bool has_infinity_ = false;  // the cache's format
   std::map<std::string, std::vector<std::string>, std::less<>> values_;
 };
+
+// Throws Error (kUsage), with `where` in front, for an id or a value that section 14 does not have.
+void check_choice(std::string_view id, std::string_view value, std::string_view where);
 
 }  // namespace zerodiff::compare

@@ -42,13 +42,10 @@ std::array<bool, kBuildChoices.size()> shown_choices(HeadTensor tensor, ElementT
           storage.scale_op, storage.scale_op, storage.index_q_from};
 }
 
-BuildChoices::BuildChoices(const AllowedChoices& allowed, const LayerCall& call,
+BuildChoices::BuildChoices(const AllowedChoices& allowed,
                            const std::array<bool, kBuildChoices.size()>& shown) {
   for (std::size_t i = 0; i < kBuildChoices.size(); ++i) {
     values_[i] = allowed.values(kBuildChoices[i]);
-    if (kBuildChoices[i] == "overflow" && call.kv_cache_type() != ElementType::float8_e5m2) {
-      if (values_[i].size() > 1) std::erase(values_[i], "inf");
-    }
     if (!shown[i]) values_[i].resize(1);
   }
 }

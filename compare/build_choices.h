@@ -26,9 +26,8 @@ std::array<bool, kBuildChoices.size()> shown_choices(HeadTensor tensor, ElementT
 class BuildChoices {
  public:
   // `shown`: the choices that can show in any tensor of the call; of the others only the contract's
-  // value is taken. An overflow of `inf` is left out unless the cache is float8_e5m2.
-  BuildChoices(const AllowedChoices& allowed, const LayerCall& call,
-               const std::array<bool, kBuildChoices.size()>& shown);
+  // value is taken.
+  BuildChoices(const AllowedChoices& allowed, const std::array<bool, kBuildChoices.size()>& shown);
 
   // Every combination: the contract's first, then in the order of how many differ from it.
   std::vector<BuildKey> combinations() const;

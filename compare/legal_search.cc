@@ -34,7 +34,7 @@ class LegalSearch {
         written_(written_slots(call)),
         rows_(row_facts(call)),
         tensors_(tensors_of(contract, got, factor_freedom(allowed), threads)),
-        choices_(allowed, call, shown()) {}
+        choices_(allowed, shown()) {}
 
   InsertionExplanation run() {
     const std::vector<BuildKey> keys = choices_.combinations();

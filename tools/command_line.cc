@@ -27,7 +27,8 @@ constexpr const char* kExamples = R"(Examples:
   zerodiff inspect call.h5                        what a capture holds
   zerodiff verify call.h5                         own and captured paths against the reference
   zerodiff verify --device host --wave 64 call.h5
-  zerodiff verify --paths atom_fused call.h5      ... and fail unless atom_fused is identical
+  zerodiff verify --paths atom_fused call.h5      ... and fail unless atom_fused is right
+  zerodiff verify --paths atom_fused --allow quantize_from=fp32 call.h5
   zerodiff verify --strict --json report.json captures/*.h5
   zerodiff replay call.h5 --path reference -o replayed.h5
   zerodiff diff replayed.h5:reference call.h5:atom_fused
@@ -51,6 +52,8 @@ constexpr std::int64_t kLargestMemory = std::int64_t{1} << 50;
 struct Arguments {
   std::vector<std::string> captures;
   std::vector<std::string> paths;
+  std::vector<std::string> allow;
+  std::string contract;
   std::string capture;
   std::string path;
   std::string output;
@@ -123,11 +126,22 @@ void add_verify(CLI::App& app, Arguments& arguments, Action& action) {
   command->add_option("CAPTURE", arguments.captures, "Captured layer calls")->option_text("...");
   command
       ->add_option("--paths", arguments.paths,
-                   "Captured paths that must be identical, with commas\n"
+                   "Captured paths that must be right, with commas\n"
                    "between, or 'all'; a capture that lacks one is MISSING")
       ->allow_extra_args(false)
       ->option_text("NAME,...");
-  command->add_flag("--strict", arguments.strict, "Every captured path must be identical");
+  command->add_flag("--strict", arguments.strict, "Every captured path must be right");
+  command
+      ->add_option("--allow", arguments.allow,
+                   "A choice that is legal, too: quantize_from=fp32,\n"
+                   "scale_op=divide, ... (docs/contracts.md)")
+      ->allow_extra_args(false)
+      ->option_text("ID=VALUE");
+  command
+      ->add_option("--contract", arguments.contract,
+                   "Judge captured paths by this contract: a JSON file, or\n"
+                   "aiter, atom, sglang, torch or vllm")
+      ->option_text("FILE|NAME");
   add_device_options(*command, arguments);
   add_thread_option(*command, arguments);
   add_reading_options(*command, arguments);
@@ -138,6 +152,8 @@ void add_verify(CLI::App& app, Arguments& arguments, Action& action) {
       const PathSelection gate = parse_path_selection(arguments.paths, arguments.strict);
       return run(VerifyCommand{{arguments.captures.begin(), arguments.captures.end()},
                                {.gate = gate,
+                                .contract = parse_contract_options(arguments.contract,
+                                                                   arguments.allow),
                                 .threads = arguments.threads,
                                 .device = arguments.device,
                                 .wave_width = arguments.wave_width,

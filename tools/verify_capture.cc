@@ -9,6 +9,7 @@
 #include <set>
 #include <utility>
 
+#include "compare/build_choices.h"
 #include "compare/case_verdict.h"
 #include "compare/fp8_contract.h"
 #include "compare/not_exercised.h"
@@ -35,6 +36,7 @@ std::string options_of(const VerifyOptions& options) {
     if (!text.empty()) text += ' ';
     text += option;
   };
+  if (const std::string contract = options.contract.as_options(); !contract.empty()) add(contract);
   const VerifyOptions defaults;
   if (options.device != defaults.device) add("--device " + options.device);
   if (options.wave_width != defaults.wave_width) add(fmt::format("--wave {}", options.wave_width));
@@ -49,10 +51,26 @@ compare::Fp8ContractReport gating(compare::Fp8ContractReport report, bool gates)
   return report;
 }
 
-void judge_paths(CaptureReader& reader, const Outputs& reference, const VerifyOptions& options,
+// What the reference makes of the call under a contract that is not the call's own, which captured
+// paths are then held against; nothing if it is.
+std::optional<Outputs> under_other_contract(const LayerCall& call,
+                                            const compare::AllowedChoices& allowed, int threads,
+                                            const OnStep& on_step) {
+  const reference::Choices contract = compare::contract_choices(allowed);
+  if (compare::as_declared(contract, call.config)) return std::nullopt;
+  on_step("running the reference under the contract");
+  return reference::run_layer(call, contract, {.threads = threads});
+}
+
+void judge_paths(CaptureReader& reader, const Outputs& declared, const VerifyOptions& options,
                  const OnStep& on_step, CaseResult& result) {
   const LayerCall& call = reader.call();
-  const compare::AllowedChoices allowed(call.config);
+  const compare::AllowedChoices allowed = options.contract.allowed(call.config);
+  std::optional<Outputs> other;
+  if (!reader.path_names().empty()) {
+    other = under_other_contract(call, allowed, options.threads, on_step);
+  }
+  const Outputs& reference = other ? *other : declared;
   Outputs got;
   for (const std::string& path : reader.path_names()) {
     on_step("judging " + path);
