@@ -20,6 +20,10 @@ std::string describe(const Comparison& comparison) {
                      comparison.against + " in " + std::to_string(total.mismatches) + " of " +
                      std::to_string(total.elements) + " elements";
   if (!total.first.empty()) text += ", first at " + place_of(total.first.front());
+  if (comparison.legal && !comparison.legal->explains_all()) {
+    text += "; no allowed choice explains " + std::to_string(comparison.legal->heads_unexplained) +
+            " of " + std::to_string(comparison.legal->heads) + " heads";
+  }
   return text;
 }
 
