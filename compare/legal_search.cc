@@ -52,8 +52,9 @@ class LegalSearch {
  private:
   using Tensors = std::vector<std::unique_ptr<TensorExplanation>>;
   using Shown = std::array<bool, kBuildChoices.size()>;
-  // Tensors explained; heads unexplained and departures, negative: the larger the better.
-  using Score = std::tuple<std::int64_t, std::int64_t, std::int64_t>;
+  // Tensors explained, of those that do not differ and of all; heads unexplained and departures,
+  // both negative: the larger the better.
+  using Score = std::tuple<std::int64_t, std::int64_t, std::int64_t, std::int64_t>;
 
   Tensors tensors_of(const Outputs& contract, const Outputs& got, const FactorFreedom& freedom,
                      int threads) const {
@@ -80,16 +81,18 @@ class LegalSearch {
   }
 
   Score score(const BuildKey& key) {
+    std::int64_t kept = 0;
     std::int64_t explained = 0;
     std::int64_t unexplained = 0;
     std::int64_t departed = departures(key);
     for (const auto& tensor : tensors_) {
       const ExplainedHeads& heads = tensor->under(key, choices_);
       explained += heads.unexplained == 0 ? 1 : 0;
+      kept += heads.unexplained == 0 && !tensor->differs() ? 1 : 0;
       unexplained += heads.unexplained;
       departed += heads.moved();
     }
-    return {explained, -unexplained, -departed};
+    return {kept, explained, -unexplained, -departed};
   }
 
   // Whether `other` explains every tensor that `best` explains.

@@ -20,10 +20,10 @@ struct InsertionExplanation {
 
 // Solves the choices per build once for the path and the norm factor once for each head.
 //
-// Among the allowed combinations the path's is the one that explains most tensors completely
-// (q, index_q, K, V, index K), then the one that leaves the fewest heads unexplained, then the one
-// with the fewest departures from the contract, where each choice of another value and each head
-// whose r had to be moved is one. Heads that are already the contract's bits are looked at only
+// Among the allowed combinations the path's is the one that explains most tensors completely, first
+// of those that are the contract's bits, then of all (q, index_q, K, V, index K); then the one that
+// leaves the fewest heads unexplained; then the one with the fewest departures from the contract,
+// where each choice of another value and each head whose r had to be moved is one. Heads that are already the contract's bits are looked at only
 // under other choices than the contract's.
 //
 // `contract`: the insertion outputs under the contract in force, contract_choices(allowed). Results

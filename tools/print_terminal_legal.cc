@@ -28,16 +28,18 @@ std::string describe_moves(const LegalReport& report) {
   return fmt::format("{}", fmt::join(moves, ", "));
 }
 
+// "rope_contraction separate (or fma_sin)": the others in parentheses explain it as well.
 std::string describe_choice(const ChoiceFinding& choice) {
-  return fmt::format("{} {}{}{}", choice.id, choice.value,
-                     choice.as_good.empty() ? "" : ", not told apart from ",
-                     fmt::join(choice.as_good, ", "));
+  std::string text = choice.id + " " + choice.value;
+  if (!choice.as_good.empty()) text += fmt::format(" (or {})", fmt::join(choice.as_good, ", "));
+  return text;
 }
 
 std::string describe_explained(const LegalReport& report) {
   std::vector<std::string> parts;
   for (const ChoiceFinding& choice : report.choices) {
-    if (!choice.of_the_contract) parts.push_back(describe_choice(choice));
+    if (!choice.of_the_contract || !choice.as_good.empty())
+      parts.push_back(describe_choice(choice));
   }
   const std::string moves = describe_moves(report);
   if (!moves.empty()) parts.push_back("rsqrt " + moves);
@@ -65,12 +67,12 @@ std::string describe_unexplained(const LegalReport& report) {
 std::vector<std::string> describe_legal(const LegalReport& report) {
   std::vector<std::string> lines;
   const std::string explained = describe_explained(report);
-  if (!explained.empty()) {
-    lines.push_back(fmt::format("{}; explains {} of {}, with {} of {}", explained,
-                                grouped(report.heads - report.heads_unexplained),
-                                counted(report.heads, "head"), grouped(report.elements_explained),
-                                counted(report.elements_explained + report.elements_unexplained,
-                                        "differing element")));
+  if (!explained.empty() && report.heads_unexplained < report.heads) {
+    lines.push_back(fmt::format(
+        "{}; explains {} of {}, with {} of {}", explained,
+        grouped(report.heads - report.heads_unexplained), counted(report.heads, "head"),
+        grouped(report.elements_explained),
+        counted(report.elements_explained + report.elements_unexplained, "differing element")));
   }
   if (report.heads_unexplained > 0) lines.push_back(describe_unexplained(report));
   return lines;
