@@ -48,8 +48,7 @@ class AllowedChoices {
   // Adds a value. Throws Error (kUsage), with `where` in front, for an unknown id or value.
   void allow(std::string_view id, std::string_view value, std::string_view where);
   // Exactly these values, the first of them the contract's. Throws likewise, and for no value.
-  void replace(std::string_view id, const std::vector<std::string>& values,
-               std::string_view where);
+  void replace(std::string_view id, const std::vector<std::string>& values, std::string_view where);
 
  private:
   bool has_infinity_ = false;  // the cache's format

@@ -72,7 +72,8 @@ std::int64_t departures(const BuildKey& key) {
 
 reference::Choices contract_choices(const AllowedChoices& allowed) {
   std::array<std::string_view, kBuildChoices.size()> names;
-  for (std::size_t i = 0; i < names.size(); ++i) names[i] = allowed.values(kBuildChoices[i]).front();
+  for (std::size_t i = 0; i < names.size(); ++i)
+    names[i] = allowed.values(kBuildChoices[i]).front();
   return choices_from(names);
 }
 

@@ -24,6 +24,11 @@ ModelRounding rounding_of(ElementType model_dtype) {
   return {0x1p-10F, 0x1p-24F, 0x1p15F};
 }
 
+// A NaN code may stand for overflow to either side.
+bool settled_bits(const ElementOrder& order, std::uint16_t low, std::uint16_t high) {
+  return low == high && !order.is_nan(low);
+}
+
 }  // namespace
 
 HeadArithmetic::HeadArithmetic(const LayerCall& call, const InsertionHeads& heads,
@@ -57,9 +62,8 @@ std::optional<std::int32_t> HeadArithmetic::explain(std::int64_t i, const HeadBi
     factor_ = contract_factor(x_, call_->config.rms_norm_eps);
     rotate(factor_.r, z);
   }
-  HeadBits bits;
-  storage_.store(z, scale_, bits);
-  if (same(bits, got)) return 0;
+  storage_.store(z, scale_, bits_);
+  if (same(bits_, got)) return 0;
   if (value) return std::nullopt;
   widen(factor_, x_, call_->config.rms_norm_eps, freedom_);
   return search(got);
@@ -85,71 +89,77 @@ std::optional<std::int32_t> HeadArithmetic::search(const HeadBits& got) {
 }
 
 // Whatever r is taken, z stays within error_of_z of the contract's. A dim whose bits are the same
-// at both ends has them under every r, as storage is monotone: if a path holds other bits there, no
-// r explains the head, and only the other dims have to be tried. Which they are: sensitive_.
+// at both ends is settled: it has them under every r, as storage is monotone. If a path holds other
+// bits there, no r explains the head; the dims that are not settled have to be tried.
 bool HeadArithmetic::find_sensitive(const HeadBits& got) {
-  Values error;
-  error_of_z(error);
+  const auto ulps = static_cast<float>(std::max(factor_.below, factor_.above));
+  relative_error_ = ulps * 0x1p-23F * (1 + 0x1p-10F) + 6 * kUnit;
+  if (choices_.norm_materialised) {
+    relative_error_ += rounding_of(call_->model_dtype()).relative * (1 + 0x1p-6F);
+  }
+  // Mostly one dim that differs is enough to see that a head is hopeless.
+  for (std::size_t d = 0; d < got.size(); ++d) {
+    if (!same(bits_[d], got[d]) && is_settled(d)) return false;
+  }
   Values low;
   rotate(factor_.r, low);
   Values high = low;
-  Values z = low;
-  for (std::size_t d = 0; d < z.size(); ++d) {
-    low[d] = z[d] - error[d];
-    high[d] = z[d] + error[d];
+  for (std::size_t d = 0; d < low.size(); ++d) {
+    const float error = error_of_z(d);
+    low[d] -= error;
+    high[d] += error;
   }
   std::array<bool, kHeadDim> finite;
-  for (std::size_t d = 0; d < z.size(); ++d) finite[d] = std::isfinite(low[d] + high[d]);
+  for (std::size_t d = 0; d < low.size(); ++d) finite[d] = std::isfinite(low[d] + high[d]);
   HeadBits low_bits;
   HeadBits high_bits;
   storage_.store(low, scale_, low_bits);
   storage_.store(high, scale_, high_bits);
   sensitive_.clear();
-  for (std::size_t d = 0; d < z.size(); ++d) {
-    // A NaN code may stand for overflow to either side.
-    if (!finite[d] || low_bits[d] != high_bits[d] || order_.is_nan(low_bits[d])) {
-      sensitive_.push_back(d);
-    } else if (!same(low_bits[d], got[d])) {
-      return false;
-    }
+  for (std::size_t d = 0; d < low.size(); ++d) {
+    if (!settled_bits(order_, low_bits[d], high_bits[d]) || !finite[d]) sensitive_.push_back(d);
   }
   return true;
+}
+
+bool HeadArithmetic::is_settled(std::size_t dim) const {
+  const float z = rotated(dim, factor_.r);
+  const float error = error_of_z(dim);
+  std::array<float, 2> ends{z - error, z + error};
+  if (!std::isfinite(ends[0] + ends[1])) return false;
+  std::array<std::uint16_t, 2> bits{};
+  storage_.store(ends, scale_, bits);
+  return settled_bits(order_, bits[0], bits[1]);
 }
 
 // |z(r') - z(r)| for every r' that factor_ allows, rounded up. r' differs from r by a relative
 // 2^-23 at most for each ulp. y = RN(RN(x r) w) then differs by that and four roundings more, or
 // by a few of the smallest subnormals; z by |c| and |s| times as much and its own roundings.
-void HeadArithmetic::error_of_z(Values& error) const {
-  const auto ulps = static_cast<float>(std::max(factor_.below, factor_.above));
-  Values y = x_;
-  reference::apply_norm(y, factor_.r, one_plus_weight_);
-  Values of_y;
-  error_of_y(y, ulps * 0x1p-23F * (1 + 0x1p-10F) + 6 * kUnit, of_y);
+float HeadArithmetic::error_of_z(std::size_t dim) const {
+  constexpr float kForTheRoundingsInHere = 1 + 0x1p-20F;
+  constexpr float kForRoundedY = 1 + 0x1p-6F;  // to the model dtype, if it is
   const auto half = static_cast<std::size_t>(rope_.half);
-  error = of_y;
-  for (std::size_t i = 0; i < half; ++i) {
-    const float c = std::fabs(rope_.cos[i]);
-    const float s = std::fabs(rope_.sin[i]);
-    const float a = std::fabs(y[i]) * (1 + 0x1p-6F);  // y rounded to the model dtype, if it is
-    const float b = std::fabs(y[i + half]) * (1 + 0x1p-6F);
-    error[i] = c * of_y[i] + s * of_y[i + half] + (c * a + s * b) * (6 * kUnit) + 0x1p-140F;
-    error[i + half] = c * of_y[i + half] + s * of_y[i] + (c * b + s * a) * (6 * kUnit) + 0x1p-140F;
-  }
-  for (float& value : error) value *= 1 + 0x1p-20F;  // for the roundings in here
+  if (dim >= 2 * half) return error_of_y(dim) * kForTheRoundingsInHere;
+  const std::size_t low = dim % half;
+  const std::size_t partner = dim < half ? dim + half : low;
+  const float c = std::fabs(rope_.cos[low]);
+  const float s = std::fabs(rope_.sin[low]);
+  const float terms = (c * std::fabs((x_[dim] * factor_.r) * one_plus_weight_[dim]) +
+                       s * std::fabs((x_[partner] * factor_.r) * one_plus_weight_[partner])) *
+                      kForRoundedY;
+  const float error =
+      c * error_of_y(dim) + s * error_of_y(partner) + terms * (6 * kUnit) + 0x1p-140F;
+  return error * kForTheRoundingsInHere;
 }
 
-void HeadArithmetic::error_of_y(const Values& y, float relative, Values& error) const {
+float HeadArithmetic::error_of_y(std::size_t dim) const {
+  const float magnitude = std::fabs((x_[dim] * factor_.r) * one_plus_weight_[dim]);
+  const float subnormal = (std::fabs(one_plus_weight_[dim]) + 1) * 0x1p-147F;
   const ModelRounding rounding = rounding_of(call_->model_dtype());
   const bool materialised = choices_.norm_materialised;
-  const float overflow = materialised ? rounding.overflow : 0x1p126F;
-  if (materialised) relative += rounding.relative * (1 + 0x1p-6F);
-  const float absolute = materialised ? rounding.absolute : 0;
-  for (std::size_t d = 0; d < y.size(); ++d) {
-    const float magnitude = std::fabs(y[d]);
-    const float subnormal = (std::fabs(one_plus_weight_[d]) + 1) * 0x1p-147F;
-    const float bound = magnitude * relative + absolute + subnormal;
-    error[d] = magnitude < overflow ? bound : kInfinity;
-  }
+  const float bound =
+      magnitude * relative_error_ + (materialised ? rounding.absolute : 0) + subnormal;
+  return magnitude < (materialised ? rounding.overflow : 0x1p126F) ? bound : kInfinity;
 }
 
 // The sensitive dim that rules out one r often rules out the next, so it moves to the front.

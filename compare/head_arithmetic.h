@@ -35,8 +35,9 @@ class HeadArithmetic {
   void rotate(float r, Values& z) const;
   std::optional<std::int32_t> search(const HeadBits& got);
   bool find_sensitive(const HeadBits& got);
-  void error_of_z(Values& error) const;
-  void error_of_y(const Values& y, float relative, Values& error) const;
+  bool is_settled(std::size_t dim) const;
+  float error_of_z(std::size_t dim) const;
+  float error_of_y(std::size_t dim) const;
   bool explained_by(float r, const HeadBits& got);
   float normalised(std::size_t dim, float r) const;
   float rotated(std::size_t dim, float r) const;
@@ -58,6 +59,8 @@ class HeadArithmetic {
   Values x_{};
   float scale_ = 1;
   NormFactor factor_;
+  HeadBits bits_{};                     // under the contract's r
+  float relative_error_ = 0;            // of y, over every r that is allowed
   std::vector<std::size_t> sensitive_;  // dims whose bits may depend on which r is taken
 };
 

@@ -35,8 +35,7 @@ HeadStorage::HeadStorage(const LayerCall& call, const InsertionHeads& heads,
       rounds_first_(rounds_first(call, heads.tensor(), choices)),
       contract_(reference::scale_contract(call.config, choices)) {}
 
-void HeadStorage::store(std::span<float> values, float scale,
-                        std::span<std::uint16_t> bits) const {
+void HeadStorage::store(std::span<float> values, float scale, std::span<std::uint16_t> bits) const {
   if (is_fp8(type_)) {
     store_codes(values, scale, bits);
   } else {

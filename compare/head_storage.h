@@ -33,8 +33,8 @@ class HeadStorage {
 
   ElementType model_dtype_;
   ElementType type_;
-  bool index_;          // unit scale, saturating
-  bool rounds_first_;   // to the model dtype, before quantisation
+  bool index_;         // unit scale, saturating
+  bool rounds_first_;  // to the model dtype, before quantisation
   reference::ScaleContract contract_;
 };
 

@@ -57,8 +57,8 @@ class InsertionHeads {
   HeadTensor tensor_;
   ElementType type_;
   bool joined_;
-  std::int64_t heads_ = 1;           // of a token
-  std::int64_t first_in_row_ = 0;    // element of the packed row where they begin
+  std::int64_t heads_ = 1;         // of a token
+  std::int64_t first_in_row_ = 0;  // element of the packed row where they begin
   std::vector<std::int64_t> tokens_;
   reference::PagedLayout layout_;
   reference::ScaleReader scale_;

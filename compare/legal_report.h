@@ -17,8 +17,8 @@ using Coordinates = std::vector<std::pair<std::string, std::int64_t>>;
 
 // One choice per build, solved once for the path.
 struct ChoiceFinding {
-  std::string id;              // "rope_contraction"
-  std::string value;           // under which the path is explained
+  std::string id;               // "rope_contraction"
+  std::string value;            // under which the path is explained
   bool of_the_contract = true;  // it is the value of the contract in force
   // Other allowed values that explain these outputs as completely: not told apart on these data.
   std::vector<std::string> as_good;

@@ -185,8 +185,7 @@ reference::Choices judge_insertion(const LayerCall& call, const Outputs& contrac
                                    const Outputs& got, const AllowedChoices& allowed,
                                    std::vector<Comparison>& comparisons, int threads) {
   if (std::ranges::none_of(comparisons, is_undecided)) return contract_choices(allowed);
-  const InsertionExplanation explanation =
-      explain_insertion(call, contract, got, allowed, threads);
+  const InsertionExplanation explanation = explain_insertion(call, contract, got, allowed, threads);
   for (Comparison& comparison : comparisons) {
     if (is_undecided(comparison)) judge(comparison, explanation);
   }

@@ -1,5 +1,6 @@
 #include "compare/norm_factor.h"
 
+#include <Eigen/Core>
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -15,9 +16,8 @@ std::int32_t place(float r) {
 
 // Of squares rounded once, as every order adds them; exact but for the last bits of binary64.
 double mean_square(reference::ConstHeadSpan x) {
-  double sum = 0;
-  for (const float value : x) sum += static_cast<double>(value * value);
-  return sum * 0x1p-7;
+  const Eigen::Map<const Eigen::Array<float, kHeadDim, 1>> values(x.data());
+  return values.square().cast<double>().sum() * 0x1p-7;
 }
 
 }  // namespace

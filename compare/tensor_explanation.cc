@@ -67,8 +67,8 @@ void ExplainedHeads::add(const ExplainedHeads& more) {
 }
 
 TensorExplanation::TensorExplanation(const LayerCall& call, const WrittenSlots& written,
-                                     HeadTensor tensor, const Outputs& contract,
-                                     const Outputs& got, const FactorFreedom& freedom, int threads)
+                                     HeadTensor tensor, const Outputs& contract, const Outputs& got,
+                                     const FactorFreedom& freedom, int threads)
     : call_(&call),
       heads_(call, written, tensor),
       shown_(shown_choices(tensor, heads_.type())),
@@ -83,21 +83,21 @@ TensorExplanation::TensorExplanation(const LayerCall& call, const WrittenSlots& 
 void TensorExplanation::find_suspects() {
   const ElementOrder order = element_order(heads_.type());
   const bool copied = heads_.tensor() == HeadTensor::v && !is_fp8(heads_.type());
-  reference::parallel_for(
-      heads_.count(), threads_for(heads_.count(), threads_),
-      [&](std::int64_t begin, std::int64_t end) {
-        HeadBits expected;
-        HeadBits got;
-        for (std::int64_t i = begin; i < end; ++i) {
-          heads_.read(*contract_, i, expected);
-          heads_.read(*got_, i, got);
-          if (expected == got) continue;
-          for (std::size_t d = 0; d < got.size(); ++d) {
-            const bool nans = !copied && order.is_nan(expected[d]) && order.is_nan(got[d]);
-            if (expected[d] != got[d] && !nans) ++mismatches_[at(i)];
-          }
-        }
-      });
+  reference::parallel_for(heads_.count(), threads_for(heads_.count(), threads_),
+                          [&](std::int64_t begin, std::int64_t end) {
+                            HeadBits expected;
+                            HeadBits got;
+                            for (std::int64_t i = begin; i < end; ++i) {
+                              heads_.read(*contract_, i, expected);
+                              heads_.read(*got_, i, got);
+                              if (expected == got) continue;
+                              for (std::size_t d = 0; d < got.size(); ++d) {
+                                const bool nans =
+                                    !copied && order.is_nan(expected[d]) && order.is_nan(got[d]);
+                                if (expected[d] != got[d] && !nans) ++mismatches_[at(i)];
+                              }
+                            }
+                          });
   for (std::int64_t i = 0; i < heads_.count(); ++i) {
     if (mismatches_[at(i)] > 0) suspects_.push_back(i);
   }
@@ -114,11 +114,50 @@ const ExplainedHeads& TensorExplanation::under(const BuildKey& key, const BuildC
   const BuildKey visible = visible_part(key);
   const auto found = known_.find(visible);
   if (found != known_.end()) return found->second;
+  const reference::Choices chosen = choices.choices(visible);
   if (visible == BuildKey{}) {
-    return known_[visible] = explain(choices.choices(visible), true, kNoLimit);
+    const ExplainedHeads& heads = known_[visible] = explain(chosen, true, kNoLimit);
+    if (heads.unexplained > 0) sample_ = unexplained_sample(chosen);
+    return heads;
   }
   const std::int64_t limit = under(BuildKey{}, choices).unexplained;
-  return known_[visible] = explain(choices.choices(visible), false, limit);
+  const bool hopeless = limit > 0 && !explains_some_of(sample_, chosen);
+  return known_[visible] = hopeless ? cut_short_at(limit + 1) : explain(chosen, false, limit);
+}
+
+// Up to 32 heads, spread over all suspects: choices that explain everything explain these, too.
+std::vector<std::int64_t> TensorExplanation::unexplained_sample(
+    const reference::Choices& contract) const {
+  constexpr std::size_t kSample = 32;
+  HeadArithmetic arithmetic(*call_, heads_, contract, freedom_);
+  std::vector<std::int64_t> sample;
+  HeadBits got;
+  const std::size_t stride = std::max<std::size_t>(1, suspects_.size() / kSample);
+  for (std::size_t start = 0; start < stride && sample.empty(); ++start) {
+    for (std::size_t n = start; n < suspects_.size(); n += stride) {
+      heads_.read(*got_, suspects_[n], got);
+      if (!arithmetic.explain(suspects_[n], got)) sample.push_back(suspects_[n]);
+    }
+  }
+  return sample;
+}
+
+bool TensorExplanation::explains_some_of(const std::vector<std::int64_t>& sample,
+                                         const reference::Choices& choices) const {
+  HeadArithmetic arithmetic(*call_, heads_, choices, freedom_);
+  HeadBits got;
+  return std::ranges::any_of(sample, [&](std::int64_t i) {
+    heads_.read(*got_, i, got);
+    return arithmetic.explain(i, got).has_value();
+  });
+}
+
+ExplainedHeads TensorExplanation::cut_short_at(std::int64_t unexplained) const {
+  ExplainedHeads cut;
+  cut.heads = heads_.count();
+  cut.unexplained = unexplained;
+  cut.cut_short = true;
+  return cut;
 }
 
 const ExplainedHeads& TensorExplanation::fully_under(const BuildKey& key,
@@ -157,11 +196,7 @@ ExplainedHeads TensorExplanation::explain(const reference::Choices& choices, boo
         total.add(part);
       });
   if (total.unexplained <= most_unexplained) return total;
-  ExplainedHeads cut;  // how far the threads came must not show
-  cut.heads = heads_.count();
-  cut.unexplained = most_unexplained + 1;
-  cut.cut_short = true;
-  return cut;
+  return cut_short_at(most_unexplained + 1);  // how far the threads came must not show
 }
 
 }  // namespace zerodiff::compare

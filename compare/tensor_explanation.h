@@ -25,7 +25,7 @@ struct ExplainedHeads {
   std::int64_t elements_explained = 0;  // of those that differ from the contract
   std::int64_t elements_unexplained = 0;
   std::int64_t first_unexplained = -1;  // a head of InsertionHeads
-  bool cut_short = false;               // more unexplained than asked for: nothing else is known
+  bool cut_short = false;               // no better than the contract: nothing else is known
 
   std::int64_t moved() const;  // explained heads whose r is not the contract's
   void add(std::int64_t head, std::optional<std::int32_t> move, std::int64_t mismatches);
@@ -44,8 +44,9 @@ class TensorExplanation {
   const std::array<bool, kBuildChoices.size()>& shown() const { return shown_; }
   bool differs() const { return !suspects_.empty(); }
 
-  // Explained under a combination; one that leaves more than the contract does unexplained is cut
-  // short. Kept: choices that do not show here cost nothing.
+  // Explained under a combination. It is cut short if it leaves more unexplained than the contract
+  // does, or explains nothing of a sample of what the contract does not. Kept: choices that do not
+  // show here cost nothing.
   const ExplainedHeads& under(const BuildKey& key, const BuildChoices& choices);
   // The same, never cut short.
   const ExplainedHeads& fully_under(const BuildKey& key, const BuildChoices& choices);
@@ -55,6 +56,10 @@ class TensorExplanation {
   void find_suspects();
   ExplainedHeads explain(const reference::Choices& choices, bool suspects_only,
                          std::int64_t most_unexplained) const;
+  ExplainedHeads cut_short_at(std::int64_t unexplained) const;
+  bool explains_some_of(const std::vector<std::int64_t>& sample,
+                        const reference::Choices& choices) const;
+  std::vector<std::int64_t> unexplained_sample(const reference::Choices& contract) const;
 
   const LayerCall* call_;
   InsertionHeads heads_;
@@ -65,6 +70,7 @@ class TensorExplanation {
   int threads_;
   std::vector<std::uint8_t> mismatches_;  // of each head
   std::vector<std::int64_t> suspects_;    // heads that have some
+  std::vector<std::int64_t> sample_;      // of the heads that the contract leaves unexplained
   std::map<BuildKey, ExplainedHeads> known_;
 };
 

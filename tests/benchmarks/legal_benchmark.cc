@@ -12,7 +12,7 @@
 #include "fixtures/generator.h"
 #include "reference/layer.h"
 
-namespace zerodiff {
+namespace zerodiff::benchmarks {
 namespace {
 
 // 4096 prefill tokens of a TP4 rank with fp8 caches.
@@ -90,4 +90,4 @@ void judge_path_of_capture(benchmark::State& state) {
 BENCHMARK(judge_path_of_capture)->Unit(benchmark::kMillisecond);
 
 }  // namespace
-}  // namespace zerodiff
+}  // namespace zerodiff::benchmarks
