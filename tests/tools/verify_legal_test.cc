@@ -156,8 +156,7 @@ TEST(VerifyLegal, TheTableNamesTheChoices) {
   const ToolRun run =
       run_tool({"verify", "--device", "none", "--allow", "quantize_from=fp32", kDecode, kPrefill});
   for (const char* part : {"legal  quantize_from fp32", "rsqrt +1 ulp in 1 head",
-                           "explains 368 of 368 heads, with 1 of 1 differing element",
-                           "but    legal: quantize_from fp32"}) {
+                           "with 1 of 1 differing element", "but    legal: quantize_from fp32"}) {
     EXPECT_TRUE(contains(run.out, part)) << part << "\n" << run.out;
   }
   const ToolRun strict = run_tool({"verify", "--device", "none", kDecode});
