@@ -35,17 +35,23 @@ std::string describe_choice(const ChoiceFinding& choice) {
   return text;
 }
 
+// Choices of the contract that others equal are named where r was moved: one of the others may be
+// what the kernel does instead.
 std::string describe_explained(const LegalReport& report) {
   std::vector<std::string> parts;
   for (const ChoiceFinding& choice : report.choices) {
-    if (!choice.of_the_contract || !choice.as_good.empty())
-      parts.push_back(describe_choice(choice));
+    if (!choice.of_the_contract) parts.push_back(describe_choice(choice));
   }
   const std::string moves = describe_moves(report);
   if (!moves.empty()) parts.push_back("rsqrt " + moves);
   if (report.heads_by_sum_order > 0) {
     parts.push_back(fmt::format("sumsq_order in {}, r up to {:+} ulp",
                                 counted(report.heads_by_sum_order, "head"), report.largest_move));
+  }
+  for (const ChoiceFinding& choice : report.choices) {
+    if (choice.of_the_contract && !choice.as_good.empty() && report.moves_r()) {
+      parts.push_back(describe_choice(choice));
+    }
   }
   return fmt::format("{}", fmt::join(parts, "; "));
 }
