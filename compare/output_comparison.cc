@@ -6,7 +6,9 @@
 #include <utility>
 
 #include "compare/coordinates.h"
+#include "compare/topk_difference.h"
 #include "compare/written_elements.h"
+#include "reference/index_score.h"
 
 namespace zerodiff::compare {
 namespace {
@@ -54,6 +56,7 @@ class OutputComparer {
     comparison.output = output;
     comparison.path = path_;
     comparison.against = std::move(against);
+    comparison.scope = options_.scope;
     comparison.gates = options_.gates;
     return comparison;
   }
@@ -91,7 +94,21 @@ class OutputComparer {
     comparison.regions = compare_elements(expected, got, map, options_.elements);
     comparison.total = total_of(comparison.regions, options_.elements);
     comparison.verdict = comparison.total.mismatches == 0 ? Verdict::identical : Verdict::different;
+    if (output == "topk_index" && comparison.verdict == Verdict::different) {
+      comparison.topk = topk_difference(call_, expected, got, scores());
+    }
     return comparison;
+  }
+
+  // What `expected` selected from, or an absent tensor.
+  Tensor scores() const {
+    if (options_.scores != nullptr) return *options_.scores;
+    if (expected_.index_score.present()) return expected_.index_score;
+    const bool can_score = call_.has_attention_metadata() && !call_.config.skip_index_branch &&
+                           expected_.index_q.present() && expected_.index_cache.present();
+    if (!can_score) return {};
+    return reference::index_score(call_, expected_.index_q, expected_.index_cache,
+                                  options_.elements.threads);
   }
 
   std::optional<CacheRegions> cache_regions(std::string_view output) const {

@@ -15,9 +15,14 @@ struct CompareOptions {
   bool gates = false;  // whether these comparisons decide the case
   // Whether an output that `expected` has and the path lacks gates too. Off, it is shown only.
   bool demand_complete = false;
+  Scope scope = Scope::end_to_end;
+  // The index_score that explains a topk_index that differs. Null: that of `expected`, or computed
+  // from its index_q and index_cache, or none.
+  const Tensor* scores = nullptr;
 };
 
-// One comparison for each output that either side has, in the order of kOutputFields, end to end.
+// One comparison for each output that either side has, in the order of kOutputFields. A
+// topk_index that differs is explained (topk_difference.h).
 //
 // Regions: "scheduled" and "padding" rows of q and index_q (padding does not count), "written" and
 // "untouched" elements of the caches (numerics.md section 7 says which), "all" elsewhere. NaNs are

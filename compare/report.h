@@ -65,6 +65,34 @@ struct Region {
   Tally tally;
 };
 
+// A block of a selection, as the scores of the expected side see it.
+struct SelectedBlock {
+  std::int64_t block = -1;      // of the request's context
+  std::optional<double> score;  // none: the row does not see the block, or there are no scores
+  std::string forced;  // "init" or "local" where numerics.md section 11 replaces the score, or ""
+};
+
+// A row of topk_index that differs.
+struct TopkRowDifference {
+  std::int64_t token = 0;
+  std::int64_t request = -1;
+  std::int64_t position = -1;
+  std::int64_t kv_head = 0;
+  std::vector<SelectedBlock> entered;  // in the judged row only, in its order
+  std::vector<SelectedBlock> left;     // in the expected row only, in its order
+  // What decided the expected row: the last of its blocks by the order of section 11, and the first
+  // of those it leaves out. None without scores, or if it leaves nothing out.
+  std::optional<SelectedBlock> worst_selected;
+  std::optional<SelectedBlock> best_left_out;
+  std::optional<double> gap;  // between their scores in force (1e30 and 1e29 for forced blocks)
+};
+
+struct TopkDifference {
+  std::int64_t rows = 0;            // that differ
+  std::int64_t reordered_rows = 0;  // of these, the same blocks in another order
+  std::vector<TopkRowDifference> first;
+};
+
 struct Comparison {
   std::string output;   // "k_cache"
   std::string path;     // the path under judgement, "atom_fused"
@@ -74,7 +102,8 @@ struct Comparison {
   bool gates = false;  // whether a verdict that is not right fails the case
   Tally total;         // over the regions that count
   std::vector<Region> regions;
-  std::string note;  // one line, for example why it is absent
+  std::optional<TopkDifference> topk;  // of topk_index, if it differs
+  std::string note;                    // one line, for example why it is absent
   // Of an output of the insertion stages that differs, where the search over legal choices applies.
   std::optional<LegalReport> legal;
 };

@@ -16,8 +16,28 @@ std::span<T> row_of(Tensor& tensor, std::int64_t t) {
 
 }  // namespace
 
-void materialise_q(const RotatedRow& row, std::int64_t t, Tensor& q) {
-  to_model_dtype(q.type(), row.q, row_of<std::uint16_t>(q, t));
+QRows::QRows(const LayerCall& call, const Choices& choices, const QkNormRope& stage)
+    : stage_(&stage),
+      choices_(choices),
+      eps_(call.config.rms_norm_eps),
+      one_plus_weight_(split_head(stage.one_plus_q_weight())),
+      in_words_(call.model_dtype() == ElementType::bfloat16 && fits_bfloat16_heads(choices)) {}
+
+void QRows::materialise(std::int64_t t, std::vector<float>& scratch, Tensor& q) const {
+  const auto out = row_of<std::uint16_t>(q, t);
+  if (in_words_) {
+    rotate_bfloat16_heads(stage_->q_bits(t), one_plus_weight_, split_rope_row(stage_->rope_row(t)),
+                          eps_, choices_, out);
+    return;
+  }
+  stage_->rotate_q(t, scratch);
+  to_model_dtype(q.type(), scratch, out);
+}
+
+void QRows::prefetch(std::int64_t t) const {
+  constexpr std::size_t kLine = 64 / sizeof(std::uint16_t);
+  const auto in = stage_->q_bits(t);
+  for (std::size_t i = 0; i < in.size(); i += kLine) __builtin_prefetch(in.data() + i);
 }
 
 void materialise_index_q(const LayerCall& call, const Choices& choices, const RotatedRow& row,

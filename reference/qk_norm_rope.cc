@@ -185,18 +185,37 @@ void QkNormRope::finish_head(HeadSpan head, float r, ConstHeadSpan one_plus_weig
   apply_rope(head, rope, choices_.rope_contraction);
 }
 
+RopeRow QkNormRope::rope_row(std::int64_t t) const {
+  return rope_table_.row(call_->positions.as<std::int64_t>()[static_cast<std::size_t>(t)]);
+}
+
+std::span<const std::uint16_t> QkNormRope::packed_row(std::int64_t t) const {
+  const auto row_elements = static_cast<std::size_t>(call_->config.row_elements());
+  return call_->qkv.as<std::uint16_t>().subspan(static_cast<std::size_t>(t) * row_elements,
+                                                row_elements);
+}
+
+std::span<const std::uint16_t> QkNormRope::q_bits(std::int64_t t) const {
+  return packed_row(t).first(static_cast<std::size_t>(call_->config.num_heads * kHeadDim));
+}
+
 void QkNormRope::rotate_row(std::int64_t t, RotatedRow& out) const {
+  rotate_q(t, out.q);
+  rotate_row_without_q(t, out);
+}
+
+void QkNormRope::rotate_q(std::int64_t t, std::vector<float>& q) const {
+  rotate_heads(q_bits(t), one_plus_q_weight_, rope_row(t), q);
+}
+
+void QkNormRope::rotate_row_without_q(std::int64_t t, RotatedRow& out) const {
   const LayerConfig& config = call_->config;
-  const auto row_elements = static_cast<std::size_t>(config.row_elements());
-  const auto row = call_->qkv.as<std::uint16_t>().subspan(
-      static_cast<std::size_t>(t) * row_elements, row_elements);
+  const auto row = packed_row(t);
   const auto q_elements = static_cast<std::size_t>(config.num_heads * kHeadDim);
   const auto kv_elements = static_cast<std::size_t>(config.num_kv_heads * kHeadDim);
   const auto index_elements = static_cast<std::size_t>(config.num_index_heads * kHeadDim);
-  const RopeRow rope =
-      rope_table_.row(call_->positions.as<std::int64_t>()[static_cast<std::size_t>(t)]);
+  const RopeRow rope = rope_row(t);
 
-  rotate_heads(row.first(q_elements), one_plus_q_weight_, rope, out.q);
   rotate_heads(row.subspan(q_elements, kv_elements), one_plus_k_weight_, rope, out.k);
   out.v = row.subspan(q_elements + kv_elements, kv_elements);
   if (config.skip_index_branch) {

@@ -80,8 +80,21 @@ class QkNormRope {
   // Row `t` of the batch (padding and empty rows included); `out` is resized and overwritten.
   void rotate_row(std::int64_t t, RotatedRow& out) const;
 
+  // Its parts: q alone, and everything but q (out.q is left as it was).
+  void rotate_q(std::int64_t t, std::vector<float>& q) const;
+  void rotate_row_without_q(std::int64_t t, RotatedRow& out) const;
+
+  // The row's q as the call's kernels see it: [nq * 128] bits of the packed row.
+  std::span<const std::uint16_t> q_bits(std::int64_t t) const;
+
+  // cos and sin of row t.
+  RopeRow rope_row(std::int64_t t) const;
+
+  ConstHeadSpan one_plus_q_weight() const { return one_plus_q_weight_; }
+
  private:
   using HeadArray = std::array<float, kHeadDim>;
+  std::span<const std::uint16_t> packed_row(std::int64_t t) const;
   void rotate_heads(std::span<const std::uint16_t> bits, const HeadArray& one_plus_weight,
                     const RopeRow& rope, std::vector<float>& out) const;
   void finish_head(HeadSpan head, float r, ConstHeadSpan one_plus_weight,

@@ -16,7 +16,10 @@ struct CaseResult {
   // not tell: a captured path may have the name of an own one.
   std::vector<std::string> gated_paths;
   bool one_pair = false;  // one path against one other: said once, not in each row
-  std::string rerun;      // the command line that repeats exactly this case
+  // Of `verify --stage`: the stage, and the path that fed it unless that was the call alone.
+  std::string stage;
+  std::string stage_inputs;
+  std::string rerun;  // the command line that repeats exactly this case
 };
 
 }  // namespace zerodiff::tools

@@ -61,6 +61,9 @@ struct Arguments {
   std::string got;
   std::string json;
   std::string color = "auto";
+  std::string stage;
+  std::string stage_inputs;
+  bool index_score = false;
   bool strict = false;
   bool no_color = false;
   int threads = 0;
@@ -121,6 +124,57 @@ void add_device_options(CLI::App& command, Arguments& arguments) {
 
 using Action = std::function<ExitCode()>;
 
+void add_contract_options(CLI::App& command, Arguments& arguments) {
+  command
+      .add_option("--allow", arguments.allow,
+                  "A choice that is legal, too: quantize_from=fp32,\n"
+                  "scale_op=divide, ... (docs/contracts.md)")
+      ->allow_extra_args(false)
+      ->option_text("ID=VALUE");
+  command
+      .add_option("--contract", arguments.contract,
+                  "Judge captured paths by this contract: a JSON file, or\n"
+                  "aiter, atom, sglang, torch or vllm")
+      ->option_text("FILE|NAME");
+}
+
+void add_stage_options(CLI::App& command, Arguments& arguments) {
+  auto* stage = command.add_option("--stage", arguments.stage,
+                                   "Run this stage alone, through the reference and both own\n"
+                                   "paths: qk_norm_rope, index_score, index_topk,\n"
+                                   "sparse_block_table or sparse_attention");
+  stage->option_text("NAME")
+      ->excludes("--paths")
+      ->excludes("--strict")
+      ->excludes("--allow")
+      ->excludes("--contract");
+  command
+      .add_option("--stage-inputs", arguments.stage_inputs,
+                  "The path whose stored outputs feed the stage")
+      ->needs(stage)
+      ->option_text("PATH [reference]");
+  command
+      .add_flag("--index-score", arguments.index_score,
+                "Compare the scores of blocks, too: a large output")
+      ->excludes(stage)
+      ->option_text(" ");
+}
+
+VerifyOptions verify_options(const Arguments& arguments) {
+  VerifyOptions options;
+  options.gate = parse_path_selection(arguments.paths, arguments.strict);
+  options.contract = parse_contract_options(arguments.contract, arguments.allow);
+  options.threads = arguments.threads;
+  options.device = arguments.device;
+  options.wave_width = arguments.wave_width;
+  options.index_score = arguments.index_score;
+  options.read = arguments.read();
+  if (!arguments.stage.empty()) {
+    options.stage = parse_stage_selection(arguments.stage, arguments.stage_inputs);
+  }
+  return options;
+}
+
 void add_verify(CLI::App& app, Arguments& arguments, Action& action) {
   CLI::App* command = app.add_subcommand("verify", "Hold captured paths against the reference");
   command->add_option("CAPTURE", arguments.captures, "Captured layer calls")->option_text("...");
@@ -130,18 +184,10 @@ void add_verify(CLI::App& app, Arguments& arguments, Action& action) {
                    "between, or 'all'; a capture that lacks one is MISSING")
       ->allow_extra_args(false)
       ->option_text("NAME,...");
-  command->add_flag("--strict", arguments.strict, "Every captured path must be right");
-  command
-      ->add_option("--allow", arguments.allow,
-                   "A choice that is legal, too: quantize_from=fp32,\n"
-                   "scale_op=divide, ... (docs/contracts.md)")
-      ->allow_extra_args(false)
-      ->option_text("ID=VALUE");
-  command
-      ->add_option("--contract", arguments.contract,
-                   "Judge captured paths by this contract: a JSON file, or\n"
-                   "aiter, atom, sglang, torch or vllm")
-      ->option_text("FILE|NAME");
+  command->add_flag("--strict", arguments.strict, "Every captured path must be right")
+      ->option_text(" ");
+  add_contract_options(*command, arguments);
+  add_stage_options(*command, arguments);
   add_device_options(*command, arguments);
   add_thread_option(*command, arguments);
   add_reading_options(*command, arguments);
@@ -149,15 +195,8 @@ void add_verify(CLI::App& app, Arguments& arguments, Action& action) {
   command->footer(kVerifyExamples);
   command->final_callback([&] {
     action = [&] {
-      const PathSelection gate = parse_path_selection(arguments.paths, arguments.strict);
       return run(VerifyCommand{{arguments.captures.begin(), arguments.captures.end()},
-                               {.gate = gate,
-                                .contract = parse_contract_options(arguments.contract,
-                                                                   arguments.allow),
-                                .threads = arguments.threads,
-                                .device = arguments.device,
-                                .wave_width = arguments.wave_width,
-                                .read = arguments.read()},
+                               verify_options(arguments),
                                arguments.reporting()});
     };
   });
@@ -286,7 +325,8 @@ ExitCode parse_and_run(int argc, const char* const* argv) {
 }
 
 ExitCode exit_code_of(ErrorKind kind) {
-  return kind == ErrorKind::kInfrastructure ? ExitCode::kInfrastructure : ExitCode::kBadInput;
+  const bool machine = kind == ErrorKind::kInfrastructure || kind == ErrorKind::kTimeout;
+  return machine ? ExitCode::kInfrastructure : ExitCode::kBadInput;
 }
 
 }  // namespace

@@ -47,6 +47,7 @@ std::string nothing_selected(std::span<const CaseResult> cases, const PathSelect
   for (const CaseResult& result : cases) {
     if (result.report.outcome == Outcome::invalid_input) return {};
     if (result.report.outcome == Outcome::crashed) return {};
+    if (result.report.outcome == Outcome::timed_out) return {};
     known.insert(result.path_names.begin(), result.path_names.end());
     any_compared |= !result.gated_paths.empty();
   }

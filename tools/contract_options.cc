@@ -8,9 +8,8 @@
 namespace zerodiff::tools {
 
 compare::AllowedChoices ContractOptions::allowed(const LayerConfig& config) const {
-  compare::AllowedChoices choices = source.empty()
-                                        ? compare::AllowedChoices(config)
-                                        : compare::AllowedChoices::contract_only(config);
+  compare::AllowedChoices choices = source.empty() ? compare::AllowedChoices(config)
+                                                   : compare::AllowedChoices::contract_only(config);
   for (const auto& [id, values] : contract.choices) choices.replace(id, values, contract.name);
   for (const auto& [id, value] : allow) choices.allow(id, value, "--allow");
   return choices;

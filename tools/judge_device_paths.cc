@@ -13,6 +13,7 @@
 #include "reference/layer.h"
 #include "tools/graph_safe.h"
 #include "tools/own_path.h"
+#include "tools/own_path_rows.h"
 
 namespace zerodiff::tools {
 namespace {
@@ -29,29 +30,19 @@ class DeviceJudge {
   // The outputs of a path, or nothing and a path fault.
   std::optional<Outputs> run(PathKind kind, const LayerCall& call,
                              const device::PathOptions& options) {
-    device::PathRun run = run_path(call, kind, backend_, options);
-    if (run.report.ok()) return std::move(run.outputs);
-    for (const device::KernelFault& fault : run.report.faults) {
-      report_.path_faults.push_back({std::string(name_of(kind)), to_string(fault)});
-    }
-    return std::nullopt;
+    return outputs_or_faults(run_path(call, kind, backend_, options), kind, report_);
   }
 
   device::PathOptions whole_layer() const {
     device::PathOptions options;
-    if (options_.attention) options.attention.emplace();
+    if (options_.attention) options.attention.emplace().keep_index_score = options_.index_score;
     return options;
   }
 
   void compare_with(const Outputs& expected, std::string_view expected_name, const Outputs& got,
                     PathKind kind) {
-    compare::CompareOptions options;
-    options.elements.threads = options_.threads;
-    options.gates = true;
-    options.demand_complete = true;
-    auto comparisons = compare::compare_outputs(call_, expected, std::string(expected_name), got,
-                                                std::string(name_of(kind)), options);
-    std::ranges::move(comparisons, std::back_inserter(report_.comparisons));
+    add_own_rows(call_, expected, expected_name, got, kind,
+                 {.elements = {.threads = options_.threads}}, report_);
   }
 
   void prove_write_set(PathKind kind) {

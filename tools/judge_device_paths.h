@@ -11,8 +11,9 @@
 namespace zerodiff::tools {
 
 struct DeviceJudgement {
-  int threads = 0;        // of the comparisons; 0 means one for each core
-  bool attention = true;  // the stages after insertion, too
+  int threads = 0;           // of the comparisons; 0 means one for each core
+  bool attention = true;     // the stages after insertion, too
+  bool index_score = false;  // compare scores, too: `reference` must hold them
 };
 
 // Runs unfused and fused on the device and adds to the report: their comparisons with the reference

@@ -42,6 +42,39 @@ Json region_json(const compare::Region& region) {
   return json;
 }
 
+Json selected_json(const compare::SelectedBlock& selected) {
+  return {{"block", selected.block},
+          {"score", selected.score ? json_number(*selected.score) : Json()},
+          {"forced", selected.forced}};
+}
+
+Json selected_json(const std::optional<compare::SelectedBlock>& selected) {
+  return selected ? selected_json(*selected) : Json();
+}
+
+Json selected_json(const std::vector<compare::SelectedBlock>& blocks) {
+  Json json = Json::array();
+  for (const compare::SelectedBlock& block : blocks) json.push_back(selected_json(block));
+  return json;
+}
+
+Json topk_json(const compare::TopkDifference& difference) {
+  Json first = Json::array();
+  for (const compare::TopkRowDifference& row : difference.first) {
+    first.push_back({{"token", row.token},
+                     {"request", row.request},
+                     {"position", row.position},
+                     {"kv_head", row.kv_head},
+                     {"entered", selected_json(row.entered)},
+                     {"left", selected_json(row.left)},
+                     {"worst_selected", selected_json(row.worst_selected)},
+                     {"best_left_out", selected_json(row.best_left_out)},
+                     {"gap", row.gap ? json_number(*row.gap) : Json()}});
+  }
+  return {
+      {"rows", difference.rows}, {"reordered_rows", difference.reordered_rows}, {"first", first}};
+}
+
 Json comparison_json(const Comparison& comparison) {
   Json json = {{"output", comparison.output},
                {"path", comparison.path},
@@ -55,6 +88,7 @@ Json comparison_json(const Comparison& comparison) {
   for (const compare::Region& region : comparison.regions) regions.push_back(region_json(region));
   json["detail"] = {{"nan_mismatches", comparison.total.nan_mismatches}, {"regions", regions}};
   if (comparison.legal) json["detail"]["legal"] = legal_json(*comparison.legal);
+  if (comparison.topk) json["detail"]["topk"] = topk_json(*comparison.topk);
   return json;
 }
 
@@ -175,19 +209,23 @@ Json case_json(const CaseResult& result) {
   for (const Comparison& comparison : report.comparisons) {
     comparisons.push_back(comparison_json(comparison));
   }
-  return {{"capture", report.capture},
-          {"call", result.call},
-          {"outcome", name_of(report.outcome)},
-          {"reason", report.reason},
-          {"rerun", result.rerun},
-          {"seconds", report.seconds},
-          {"warnings", report.warnings},
-          {"not_exercised", report.not_exercised},
-          {"comparisons", comparisons},
-          {"claims", claims_json(report.claims)},
-          {"slot_map", slot_map_json(report.slot_map)},
-          {"fp8_contract", fp8_contract_json(report.fp8_contract)},
-          {"write_set", own_paths_json(report)}};
+  Json json = {{"capture", report.capture},
+               {"call", result.call},
+               {"outcome", name_of(report.outcome)},
+               {"reason", report.reason},
+               {"rerun", result.rerun},
+               {"seconds", report.seconds},
+               {"warnings", report.warnings},
+               {"not_exercised", report.not_exercised},
+               {"comparisons", comparisons},
+               {"claims", claims_json(report.claims)},
+               {"slot_map", slot_map_json(report.slot_map)},
+               {"fp8_contract", fp8_contract_json(report.fp8_contract)},
+               {"write_set", own_paths_json(report)}};
+  if (!result.stage.empty()) {
+    json["stage"] = {{"name", result.stage}, {"inputs", result.stage_inputs}};
+  }
+  return json;
 }
 
 }  // namespace

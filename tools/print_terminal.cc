@@ -68,6 +68,50 @@ std::string describe_regions(const Comparison& comparison) {
   return fmt::format("{}", fmt::join(parts, ", "));
 }
 
+// "7 (0.25)", "8 (0.5, forced local)"; the id alone if it has no score.
+std::string describe_selected(const compare::SelectedBlock& selected) {
+  std::vector<std::string> facts;
+  if (selected.score) facts.push_back(readable_number(*selected.score));
+  if (!selected.forced.empty()) facts.push_back("forced " + selected.forced);
+  if (facts.empty()) return fmt::format("{}", selected.block);
+  return fmt::format("{} ({})", selected.block, fmt::join(facts, ", "));
+}
+
+std::string describe_selected(const std::vector<compare::SelectedBlock>& blocks) {
+  if (blocks.empty()) return "none";
+  std::vector<std::string> texts;
+  texts.reserve(blocks.size());
+  for (const compare::SelectedBlock& block : blocks) texts.push_back(describe_selected(block));
+  return fmt::format("{}", fmt::join(texts, ", "));
+}
+
+std::string describe_row(const compare::TopkRowDifference& row) {
+  std::string text = fmt::format("token {}, kv head {}: ", row.token, row.kv_head);
+  if (row.entered.empty() && row.left.empty()) {
+    text += "the same blocks in another order";
+  } else {
+    text += fmt::format("entered {}; left {}", describe_selected(row.entered),
+                        describe_selected(row.left));
+  }
+  if (row.gap) {
+    text += fmt::format("; worst selected {}, best left out {}, gap {}",
+                        describe_selected(*row.worst_selected),
+                        describe_selected(*row.best_left_out), readable_number(*row.gap));
+  }
+  return text;
+}
+
+// Block ids with their scores, a line for each of the first rows that differ.
+std::string describe_topk(const compare::TopkDifference& topk, std::string_view label) {
+  std::string lines;
+  for (const compare::TopkRowDifference& row : topk.first) {
+    lines += wrapped(label, describe_row(row));
+  }
+  const auto more = topk.rows - static_cast<std::int64_t>(topk.first.size());
+  if (more > 0) lines += wrapped(label, fmt::format("and {} more", counted(more, "row")));
+  return lines;
+}
+
 std::string lines_below(const Comparison& comparison, const Painter& paint) {
   const auto label = [&](std::string_view name) {
     return fmt::format("{}{}", kBelowRow, paint(Style::dim, fmt::format("{:<7}", name)));
@@ -84,6 +128,7 @@ std::string lines_below(const Comparison& comparison, const Painter& paint) {
       lines += wrapped(label(fault ? "legal?" : "legal"), text);
     }
   }
+  if (comparison.topk) lines += describe_topk(*comparison.topk, label("blocks"));
   if (!comparison.note.empty()) lines += wrapped(label("note"), printable(comparison.note));
   return lines;
 }
@@ -145,6 +190,11 @@ std::string print_header(const CaseResult& result, const Painter& paint) {
   const CaseReport& report = result.report;
   std::string text = paint(Style::bold, printable(report.capture)) + '\n';
   if (!result.call.empty()) text += wrapped("  ", result.call);
+  if (!result.stage.empty()) {
+    const std::string inputs =
+        result.stage_inputs.empty() ? "the call" : "the outputs of " + result.stage_inputs;
+    text += wrapped("  ", printable(fmt::format("stage {} alone, on {}", result.stage, inputs)));
+  }
   if (result.one_pair && !report.comparisons.empty()) {
     text += wrapped("  ", printable(fmt::format("{} against {}", report.comparisons[0].path,
                                                 report.comparisons[0].against)));

@@ -40,6 +40,13 @@ std::string options_of(const VerifyOptions& options) {
   const VerifyOptions defaults;
   if (options.device != defaults.device) add("--device " + options.device);
   if (options.wave_width != defaults.wave_width) add(fmt::format("--wave {}", options.wave_width));
+  if (options.stage) {
+    add("--stage " + options.stage->name);
+    if (!options.stage->inputs.empty() && options.stage->inputs != kReferencePath) {
+      add("--stage-inputs " + shell_quoted(options.stage->inputs));
+    }
+  }
+  if (options.index_score) add("--index-score");
   if (options.read.max_memory_bytes != ReadOptions{}.max_memory_bytes) {
     add(fmt::format("--max-memory {}", options.read.max_memory_bytes));
   }
@@ -54,12 +61,13 @@ compare::Fp8ContractReport gating(compare::Fp8ContractReport report, bool gates)
 // What the reference makes of the call under a contract that is not the call's own, which captured
 // paths are then held against; nothing if it is.
 std::optional<Outputs> under_other_contract(const LayerCall& call,
-                                            const compare::AllowedChoices& allowed, int threads,
-                                            const OnStep& on_step) {
+                                            const compare::AllowedChoices& allowed,
+                                            const VerifyOptions& options, const OnStep& on_step) {
   const reference::Choices contract = compare::contract_choices(allowed);
   if (compare::as_declared(contract, call.config)) return std::nullopt;
   on_step("running the reference under the contract");
-  return reference::run_layer(call, contract, {.threads = threads});
+  return reference::run_layer(
+      call, contract, {.threads = options.threads, .keep_index_score = options.index_score});
 }
 
 void judge_paths(CaptureReader& reader, const Outputs& declared, const VerifyOptions& options,
@@ -68,7 +76,7 @@ void judge_paths(CaptureReader& reader, const Outputs& declared, const VerifyOpt
   const compare::AllowedChoices allowed = options.contract.allowed(call.config);
   std::optional<Outputs> other;
   if (!reader.path_names().empty()) {
-    other = under_other_contract(call, allowed, options.threads, on_step);
+    other = under_other_contract(call, allowed, options, on_step);
   }
   const Outputs& reference = other ? *other : declared;
   Outputs got;
@@ -94,7 +102,7 @@ std::string describe_lacking(const CaseResult& result, const PathSelection& gate
   return lacking;
 }
 
-compare::CaseVerdict decide(const CaseResult& result, const PathSelection& gate) {
+compare::CaseVerdict verdict_of(const CaseResult& result, const PathSelection& gate) {
   compare::CaseVerdict verdict = compare::case_verdict(result.report);
   const std::string lacking = describe_lacking(result, gate);
   if (verdict.outcome == Outcome::failed) {
@@ -108,9 +116,10 @@ compare::CaseVerdict decide(const CaseResult& result, const PathSelection& gate)
 
 // A slot buffer that sends rows where they must not go is a fault to report, not an input to
 // refuse, though no path can be run on it.
-std::optional<Outputs> run_reference(const LayerCall& call, int threads, CaseReport& report) {
+std::optional<Outputs> run_reference(const LayerCall& call, const reference::LayerOptions& options,
+                                     CaseReport& report) {
   try {
-    return reference::run_layer(call, {}, {.threads = threads});
+    return reference::run_layer(call, {}, options);
   } catch (const Error& error) {
     if (report.slot_map.verdict != compare::SlotMapVerdict::not_equivalent) throw;
     report.outcome = Outcome::failed;
@@ -121,29 +130,68 @@ std::optional<Outputs> run_reference(const LayerCall& call, int threads, CaseRep
   }
 }
 
+void decide(const PathSelection& gate, CaseResult& result) {
+  auto [outcome, reason] = verdict_of(result, gate);
+  result.report.outcome = outcome;
+  result.report.reason = std::move(reason);
+}
+
+// The outputs that feed the stage; nothing if the reference could not make them.
+std::optional<Outputs> stage_inputs(CaptureReader& reader, const VerifyOptions& options,
+                                    CaseReport& report) {
+  if (options.stage->inputs.empty()) return Outputs{};
+  if (options.stage->inputs != kReferencePath) {
+    return reader.read_path(name_of_captured(options.stage->inputs));
+  }
+  return run_reference(reader.call(), {.threads = options.threads, .keep_index_score = true},
+                       report);
+}
+
+void judge_one_stage(CaptureReader& reader, device::Backend* backend, const VerifyOptions& options,
+                     const OnStep& on_step, CaseResult& result) {
+  const StageSelection& stage = *options.stage;
+  if (backend == nullptr) {
+    throw Error::usage(
+        fmt::format("--stage {}: needs a device, --device {} is none", stage.name, options.device));
+  }
+  result.stage = stage.name;
+  result.stage_inputs = stage.inputs;
+  const std::optional<Outputs> inputs = stage_inputs(reader, options, result.report);
+  if (!inputs) return;
+  try {
+    judge_stage(reader.call(), stage, {*inputs, "/outputs/" + name_of_captured(stage.inputs)},
+                *backend, options.threads, on_step, result.report);
+  } catch (const Error& error) {
+    throw error.inside(result.report.capture);
+  }
+  decide(options.gate, result);
+}
+
 void judge(CaptureReader& reader, const VerifyOptions& options, const OnStep& on_step,
            CaseResult& result) {
   const LayerCall& call = reader.call();
   CaseReport& report = result.report;
   report.warnings = reader.warnings();
   report.slot_map = compare::slot_map_report(call);
+  const auto backend = open_device(options.device, options.wave_width, options.threads);
+  if (options.stage) return judge_one_stage(reader, backend.get(), options, on_step, result);
   on_step("running the reference");
-  const std::optional<Outputs> reference = run_reference(call, options.threads, report);
+  const std::optional<Outputs> reference = run_reference(
+      call, {.threads = options.threads, .keep_index_score = options.index_score}, report);
   if (!reference) return;
   report.fp8_contract =
       gating(compare::fp8_contract_report(call, {{std::string(kReferencePath), &*reference}},
                                           options.threads),
              true);
   report.not_exercised = compare::not_exercised(call, report.fp8_contract);
-  const auto backend = open_device(options.device, options.wave_width, options.threads);
   if (backend) {
-    judge_device_paths(call, *reference, *backend, {.threads = options.threads}, on_step, report);
+    judge_device_paths(call, *reference, *backend,
+                       {.threads = options.threads, .index_score = options.index_score}, on_step,
+                       report);
   }
   judge_paths(reader, *reference, options, on_step, result);
   report.warnings = reader.warnings();
-  auto [outcome, reason] = decide(result, options.gate);
-  report.outcome = outcome;
-  report.reason = std::move(reason);
+  decide(options.gate, result);
 }
 
 void open_and_judge(const std::filesystem::path& file, const VerifyOptions& options,
@@ -153,6 +201,11 @@ void open_and_judge(const std::filesystem::path& file, const VerifyOptions& opti
   result.call = describe_call(reader.call());
   result.path_names = reader.path_names();
   judge(reader, options, on_step, result);
+}
+
+Outcome outcome_of(ErrorKind kind) {
+  if (kind == ErrorKind::kTimeout) return Outcome::timed_out;
+  return kind == ErrorKind::kInfrastructure ? Outcome::crashed : Outcome::invalid_input;
 }
 
 }  // namespace
@@ -171,8 +224,7 @@ CaseResult verify_capture(const std::filesystem::path& file, const VerifyOptions
     open_and_judge(file, options, on_step, result);
   } catch (const Error& error) {
     if (error.kind() == ErrorKind::kUsage) throw;  // true of every capture
-    const bool machine = error.kind() == ErrorKind::kInfrastructure;
-    ended(machine ? Outcome::crashed : Outcome::invalid_input, error.what());
+    ended(outcome_of(error.kind()), error.what());
   } catch (const std::bad_alloc&) {
     ended(Outcome::crashed, "out of memory");
   }

@@ -3,11 +3,13 @@
 
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <string>
 
 #include "fixtures/capture.h"
 #include "tools/case_result.h"
 #include "tools/contract_options.h"
+#include "tools/judge_stage.h"
 #include "tools/path_selection.h"
 
 namespace zerodiff::tools {
@@ -18,6 +20,8 @@ struct VerifyOptions {
   int threads = 0;              // 0: one for each core
   std::string device = "auto";  // of the own paths unfused and fused, as open_device takes it
   int wave_width = 32;          // of the host device
+  std::optional<StageSelection> stage;  // this stage by itself, nothing else
+  bool index_score = false;             // compare index_score, too
   ReadOptions read;
 };
 
@@ -28,8 +32,9 @@ using OnStep = std::function<void(const std::string& step)>;
 // against it. Never throws for what a capture holds or lacks, or for a machine that fails: an
 // invalid capture is INVALID_INPUT, a path that is asked for and not there MISSING, anything else
 // that ends the work early CRASHED, each with its reason. Without a path that gates, the case
-// PASSED if the reference ran and the slot maps are equivalent. Throws Error (kUsage) for a device
-// that this build does not know.
+// PASSED if the reference ran and the slot maps are equivalent. With a
+// stage only that stage is run, on the own paths (judge_stage.h). Throws Error (kUsage) for a device
+// that this build does not know, and for a stage without a device.
 CaseResult verify_capture(const std::filesystem::path& file, const VerifyOptions& options,
                           const OnStep& on_step);
 

@@ -63,7 +63,8 @@ __device__ __forceinline__ void block_scores(const PagedKv<Code>& kv, const Tabl
   for (int32_t head = 0; head < kHeads; ++head) {
     ZERODIFF_UNROLL
     for (int32_t i = 0; i < kColumnsPerThread; ++i) {
-      scores[head * kHeadElements + tile_column(i)] = sums.e[head][i] * scale;
+      scores[head * kHeadElements + tile_column(i)] =
+          sums.e[head][i] * ZERODIFF_PLANT(attn_sm_scale, scale, scale * 0x1.715476p+0F);
     }
   }
 }
@@ -82,7 +83,7 @@ __device__ __forceinline__ HeadWeights softmax_weights(SharedView<const float> s
   const int32_t first = static_cast<int32_t>(threadIdx.x) % 32 * 4;
   const Vec16<float> s = load16(scores, head * kHeadElements + first);
   HeadWeights weights;
-  weights.max = -INFINITY;
+  weights.max = ZERODIFF_PLANT(attn_finite_inf_sentinel, -INFINITY, -5e4F);
   ZERODIFF_UNROLL
   for (int32_t i = 0; i < 4; ++i) {
     if (first + i < tokens) weights.max = fmaxf(weights.max, s.e[i]);
@@ -93,8 +94,9 @@ __device__ __forceinline__ HeadWeights softmax_weights(SharedView<const float> s
   float e[4];
   ZERODIFF_UNROLL
   for (int32_t i = 0; i < 4; ++i) {
-    e[i] = first + i < tokens ? contract_exp2(s.e[i] - weights.max) : 0.0F;
-    weights.p[i] = Row::encode(e[i]);
+    const bool counts = ZERODIFF_PLANT(attn_tail_unmasked, first + i < tokens, true);
+    e[i] = counts ? contract_exp2(s.e[i] - weights.max) : 0.0F;
+    weights.p[i] = Row::encode(ZERODIFF_PLANT(attn_fp8_p_range, e[i], planted::as_e4m3(e[i])));
   }
   // The lanes are those of lane_sum128 in numerics.md section 0.
   weights.sum = ((e[0] + e[1]) + e[2]) + e[3];
@@ -175,7 +177,7 @@ __device__ __forceinline__ TileSums<kHeads> weighted_values(const PagedKv<Code>&
     }
     const ColumnValues values =
         v_values<Row, Code>(decoder, granules, part, inputs.v_scales, first);
-    const int32_t live = block.tokens - first;
+    const int32_t live = ZERODIFF_PLANT(attn_v_tail_nan, block.tokens - first, kInnerStep);
     if (live >= kInnerStep) {
       add_products(sums, inputs.weights, heads, first, values);
     } else {

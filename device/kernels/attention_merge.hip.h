@@ -125,12 +125,12 @@ __device__ __forceinline__ void attention_merge(const AttentionMergeArguments& a
   const int32_t context = args.context_lens[row];
   const MergeLane lane = merge_lane(args, (context + kBlockTokens - 1) / kBlockTokens);
   Vec16<uint16_t> out = {};
-  if (context > 0) {
+  if (ZERODIFF_PLANT(attn_empty_split_nan, context > 0, true)) {
     const MergedHead merged = merge_blocks(args, lane);
     ZERODIFF_UNROLL
     for (int32_t i = 0; i < 8; ++i) out.e[i] = Row::encode(merged.out[i] / merged.sum);
   }
-  if (!lane.live) return;
+  if (ZERODIFF_PLANT(attn_output_unwritten, !lane.live, !lane.live || context == 0)) return;
   store16(args.out, (row * args.group + lane.head) * kHeadElements + lane.lane * 8, out);
 }
 

@@ -18,6 +18,23 @@ struct AttentionArguments {
   float scale;  // C
 };
 
+// The parameters of both attention kernels: those that they begin with, those that they end with,
+// and the arguments made of them.
+#define ZERODIFF_ATTENTION_SOURCES(Code)                                               \
+  View<const uint16_t> q, View<const Code> k_cache, View<const Code> v_cache,          \
+      View<const float> k_scale, View<const float> v_scale,                            \
+      View<const int32_t> sparse_block_table, View<const int32_t> sparse_context_lens, \
+      View<const int32_t> num_tokens
+#define ZERODIFF_ATTENTION_SCALARS                                                      \
+  int32_t group, int32_t num_kv_heads, int32_t topk, int64_t scale_stride, float scale, \
+      int32_t kv_format, uint32_t switches
+#define ZERODIFF_ATTENTION_ARGUMENTS(Code)                                  \
+  AttentionArguments<Code> {                                                \
+    q, {k_cache,      v_cache,      k_scale,   v_scale, sparse_block_table, \
+        scale_stride, num_kv_heads, kv_format, switches},                   \
+        sparse_context_lens, num_tokens, group, topk, scale                 \
+  }
+
 // One work-group's share: query heads of one row of the table.
 struct AttentionRow {
   int64_t row;  // token * nkv + kv_head
@@ -54,7 +71,9 @@ __device__ __forceinline__ TableBlock table_block(const AttentionArguments<Code>
   TableBlock block;
   block.first_page = (row.row * args.topk + n) * kTablePages;
   block.kv_head = row.kv_head;
-  block.tokens = rest < kBlockTokens ? rest : kBlockTokens;
+  const int32_t tokens = rest < kBlockTokens ? rest : kBlockTokens;
+  block.tokens =
+      ZERODIFF_PLANT(attn_shape_cliff, tokens, planted::cliff(row.context, args.group, tokens));
   return block;
 }
 

@@ -39,7 +39,7 @@ struct Fp8Decoder {
     ZERODIFF_UNROLL
     for (int32_t i = 0; i < 4; ++i) values[i] = bits_as<float>(moved(codes, i)) * unit;
     const uint32_t special = specials(codes);
-    if (special == 0) return;
+    if (ZERODIFF_PLANT(fp8_nan_decodes_finite, special == 0, true)) return;
     ZERODIFF_UNROLL
     for (int32_t i = 0; i < 4; ++i) {
       if ((special >> (8 * i) & 0x80) != 0) {

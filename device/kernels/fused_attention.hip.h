@@ -130,10 +130,13 @@ template <class Row, int32_t kHeads>
 __device__ __forceinline__ void store_output(const TileSums<kHeads>& out, const AttentionRow& row,
                                              SharedView<const float> sums,
                                              View<uint16_t> attn_output) {
+  const int32_t heads =
+      ZERODIFF_PLANT(attn_output_unwritten, row.heads, row.blocks == 0 ? 0 : row.heads);
   ZERODIFF_UNROLL
   for (int32_t head = 0; head < kHeads; ++head) {
-    if (head >= row.heads) continue;
-    const float sum = row.blocks == 0 ? 1.0F : static_cast<float>(sums[head]);
+    if (head >= heads) continue;
+    const bool none = ZERODIFF_PLANT(attn_empty_split_nan, row.blocks == 0, false);
+    const float sum = none ? 1.0F : static_cast<float>(sums[head]);
     ZERODIFF_UNROLL
     for (int32_t i = 0; i < kColumnsPerThread; ++i) {
       attn_output[(row.first_head + head) * kHeadElements + tile_column(i)] =
@@ -213,23 +216,12 @@ __device__ __forceinline__ void fused_attention(const AttentionArguments<Code>& 
 }
 
 // docs/kernels.md describes every argument.
-#define ZERODIFF_FUSED_ATTENTION(name, Row, Code, heads)                                           \
-  ZERODIFF_KERNEL_BOUNDS(name, 64)                                                                 \
-  (View<const uint16_t> q, View<const Code> k_cache, View<const Code> v_cache,                     \
-   View<const float> k_scale, View<const float> v_scale, View<const int32_t> sparse_block_table,   \
-   View<const int32_t> sparse_context_lens, View<const int32_t> num_tokens, View<int64_t> weights, \
-   View<float> block_max, View<float> block_sum, View<uint16_t> attn_output, int32_t group,        \
-   int32_t num_kv_heads, int32_t topk, int64_t scale_stride, float scale, int32_t kv_format,       \
-   uint32_t switches) {                                                                            \
-    fused_attention<Row, Code, heads>({q,                                                          \
-                                       {k_cache, v_cache, k_scale, v_scale, sparse_block_table,    \
-                                        scale_stride, num_kv_heads, kv_format, switches},          \
-                                       sparse_context_lens,                                        \
-                                       num_tokens,                                                 \
-                                       group,                                                      \
-                                       topk,                                                       \
-                                       scale},                                                     \
-                                      {weights, block_max, block_sum}, attn_output);               \
+#define ZERODIFF_FUSED_ATTENTION(name, Row, Code, heads)                             \
+  ZERODIFF_KERNEL_BOUNDS(name, 64)                                                   \
+  (ZERODIFF_ATTENTION_SOURCES(Code), View<int64_t> weights, View<float> block_max,   \
+   View<float> block_sum, View<uint16_t> attn_output, ZERODIFF_ATTENTION_SCALARS) {  \
+    fused_attention<Row, Code, heads>(ZERODIFF_ATTENTION_ARGUMENTS(Code),            \
+                                      {weights, block_max, block_sum}, attn_output); \
   }
 
 ZERODIFF_FUSED_ATTENTION(fused_attention_bf16_auto_h4, BFloat16, uint16_t, 4)

@@ -30,7 +30,7 @@ __device__ __forceinline__ void store_pages(const TableRows& rows, const Growing
 }
 
 __device__ __forceinline__ void add_block(const TableRows& rows, GrowingRow& grown, int32_t block) {
-  if (block == grown.own_block) {
+  if (ZERODIFF_PLANT(topk_order_contract, block == grown.own_block, false)) {
     grown.own = true;
     return;
   }
@@ -63,7 +63,7 @@ __device__ __forceinline__ void fused_topk_row(const IndexTopkArguments& args,
   const int64_t position = args.positions[token];
   const TopkRow row = topk_row(args, head_row, position);
   const int32_t count = selected_count(row, args.topk);
-  const int64_t first = head_row * args.topk;
+  const int64_t first = selection_place(args, token, head);
   GrowingRow grown = {static_cast<int64_t>(blockIdx.x), 0, head, row.visible - 1, 0, false};
   if (count > 0) {
     grown.first_entry =

@@ -64,7 +64,8 @@ __device__ __forceinline__ ScoreRows score_rows(const IndexScoreArguments<Code>&
   rows.tokens = static_cast<int32_t>(end - token);
   rows.first_head = static_cast<int32_t>(blockIdx.z) * args.heads_per_tile;
   const int32_t heads_left = args.num_index_heads - rows.first_head;
-  rows.heads = heads_left < args.heads_per_tile ? heads_left : args.heads_per_tile;
+  const int32_t heads = heads_left < args.heads_per_tile ? heads_left : args.heads_per_tile;
+  rows.heads = ZERODIFF_PLANT(topk_head_padding, heads, planted::power_of_two(heads));
   rows.last_position = -1;
   for (int64_t t = token; t < end; ++t) {
     const int64_t position = args.positions[t];
@@ -133,7 +134,8 @@ __device__ __forceinline__ float largest_dot(SharedView<const float> dots, int32
   float largest = NAN;
   ZERODIFF_UNROLL
   for (int32_t i = 0; i < 4; ++i) {
-    if (first + i < tokens) largest = fmaxf(largest, own.e[i]);
+    const float dot = ZERODIFF_PLANT(index_score_formula, own.e[i], fabsf(own.e[i]));
+    if (first + i < tokens) largest = fmaxf(largest, dot);
   }
   for (int32_t mask = 16; mask > 0; mask /= 2) {
     largest = fmaxf(largest, shfl_xor32(largest, mask));
@@ -196,7 +198,10 @@ __device__ __forceinline__ void score_blocks(const IndexScoreArguments<Code>& ar
   stage_index_q<Row, Code, kRows>(args, rows, query);
   const int64_t table = int64_t{rows.request} * args.num_columns;
   for (int32_t block = first; block < end; ++block) {
-    const int64_t physical = args.block_table[table + block];
+    const int32_t column =
+        ZERODIFF_PLANT(index_score_length_cliff,
+                       ZERODIFF_PLANT(block_table_oob_column, block, block + 1), block % 2);
+    const int64_t physical = args.block_table[table + column];
     index_dots<Row, Code, kRows>(args, index_row_start(physical * kBlockTokens),
                                  seen_tokens(rows.last_position, block), rows.tokens * rows.heads,
                                  query, tile, dots);

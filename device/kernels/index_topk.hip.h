@@ -25,22 +25,38 @@ __device__ __forceinline__ TopkRow topk_row(const IndexTopkArguments& args, int6
   TopkRow row;
   row.scores = args.index_score;
   row.first = head_row * args.num_columns;
-  row.visible = static_cast<int32_t>(position < 0 ? 0 : position / kBlockTokens + 1);
+  const int64_t block_tokens =
+      ZERODIFF_PLANT(topk_block_granularity, int64_t{kBlockTokens}, int64_t{kPageTokens});
+  const int32_t visible = static_cast<int32_t>(position < 0 ? 0 : position / block_tokens + 1);
+  row.visible = ZERODIFF_PLANT(topk_candidate_overflow, visible, planted::at_most(visible, 3));
   row.init_blocks = args.init_blocks;
-  row.local_blocks = args.local_blocks;
+  row.local_blocks = ZERODIFF_PLANT(topk_forced_block_missing, args.local_blocks, 0);
   return row;
 }
 
 __device__ __forceinline__ int32_t selected_count(const TopkRow& row, int32_t topk) {
-  return row.visible < topk ? row.visible : topk;
+  const int32_t count = row.visible < topk ? row.visible : topk;
+  return ZERODIFF_PLANT(topk_invalid_in_prefix,
+                        ZERODIFF_PLANT(topk_k_exceeds_n, count, planted::all_of(count, topk)),
+                        planted::one_less(count));
 }
 
 // -1 in the places of the row that no block takes.
 __device__ __forceinline__ void store_no_blocks(View<int32_t> topk_index, int64_t first,
                                                 int32_t count, int32_t topk) {
-  for (int32_t i = count + static_cast<int32_t>(threadIdx.x); i < topk; i += kTopkThreads) {
+  const int32_t unused = ZERODIFF_PLANT(topk_stale_reuse, count, topk);
+  for (int32_t i = unused + static_cast<int32_t>(threadIdx.x); i < topk; i += kTopkThreads) {
     topk_index[first + i] = -1;
   }
+}
+
+// Where the selection of the work-group's row stands.
+__device__ __forceinline__ int64_t selection_place(const IndexTopkArguments& args, int64_t token,
+                                                   int32_t head) {
+  const int64_t rows =
+      ZERODIFF_PLANT(topk_strides_ignored, int64_t{args.num_rows}, int64_t{args.num_tokens[0]});
+  const int64_t row = int64_t{head} * rows + token;
+  return ZERODIFF_PLANT(topk_layout_transposed, row, int64_t{blockIdx.x}) * args.topk;
 }
 
 // One work-group a row, kv heads fastest. docs/kernels.md describes every argument.
@@ -53,11 +69,12 @@ ZERODIFF_KERNEL_BOUNDS(index_topk, 128)
                                    num_columns, topk,      init_blocks, local_blocks};
   const int64_t token = blockIdx.x / num_kv_heads;
   if (token >= args.num_tokens[0]) return;
-  const int64_t head_row = int64_t{blockIdx.x % num_kv_heads} * num_rows + token;
+  const int32_t head = static_cast<int32_t>(blockIdx.x % num_kv_heads);
+  const int64_t head_row = int64_t{head} * num_rows + token;
   const int64_t position = args.positions[token];
   const TopkRow row = topk_row(args, head_row, position);
   const int32_t count = selected_count(row, topk);
-  const int64_t first = head_row * topk;
+  const int64_t first = selection_place(args, token, head);
   TopkSelection selection = begin_selection(row);
   for (int32_t rank = 0; rank < count; ++rank) {
     const int32_t block = next_block(selection, row, places);

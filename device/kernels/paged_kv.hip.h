@@ -60,7 +60,8 @@ __device__ __forceinline__ float dequantised(float element, float scale) {
   if constexpr (sizeof(Code) == sizeof(uint16_t)) {
     return element;
   } else {
-    return Row::decode(Row::encode(element * scale));
+    const float factor = ZERODIFF_PLANT(scale_double_applied, scale, scale * scale);
+    return Row::decode(Row::encode(element * factor));
   }
 }
 
@@ -144,7 +145,8 @@ __device__ __forceinline__ void stage_v_scales(const PagedKv<Code>& kv, const Ta
     for (int32_t i = 0; i < kColumnsPerThread; ++i) {
       const int32_t position = tile_column(i);
       const bool live = position < block.tokens;
-      v_scales[position] = live ? token_scale(kv, kv.v_scale, block, position) : 0.0F;
+      const float scale = live ? token_scale(kv, kv.v_scale, block, position) : 0.0F;
+      v_scales[position] = ZERODIFF_PLANT(scale_ignored_read, scale, 1.0F);
     }
   }
 }

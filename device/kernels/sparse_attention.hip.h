@@ -102,23 +102,12 @@ __device__ __forceinline__ void sparse_attention(const AttentionArguments<Code>&
 
 // docs/kernels.md describes every argument. Rows first_row .. are those whose partials there is
 // place for; the x axis counts their head tiles, the y axis the splits.
-#define ZERODIFF_SPARSE_ATTENTION(name, Row, Code, heads)                                        \
-  ZERODIFF_KERNEL_BOUNDS(name, 64)                                                               \
-  (View<const uint16_t> q, View<const Code> k_cache, View<const Code> v_cache,                   \
-   View<const float> k_scale, View<const float> v_scale, View<const int32_t> sparse_block_table, \
-   View<const int32_t> sparse_context_lens, View<const int32_t> num_tokens,                      \
-   View<float> partial_out, View<float> partial_max, View<float> partial_sum, int64_t first_row, \
-   int32_t group, int32_t num_kv_heads, int32_t topk, int64_t scale_stride, float scale,         \
-   int32_t kv_format, uint32_t switches) {                                                       \
-    sparse_attention<Row, Code, heads>({q,                                                       \
-                                        {k_cache, v_cache, k_scale, v_scale, sparse_block_table, \
-                                         scale_stride, num_kv_heads, kv_format, switches},       \
-                                        sparse_context_lens,                                     \
-                                        num_tokens,                                              \
-                                        group,                                                   \
-                                        topk,                                                    \
-                                        scale},                                                  \
-                                       {partial_out, partial_max, partial_sum}, first_row);      \
+#define ZERODIFF_SPARSE_ATTENTION(name, Row, Code, heads)                                   \
+  ZERODIFF_KERNEL_BOUNDS(name, 64)                                                          \
+  (ZERODIFF_ATTENTION_SOURCES(Code), View<float> partial_out, View<float> partial_max,      \
+   View<float> partial_sum, int64_t first_row, ZERODIFF_ATTENTION_SCALARS) {                \
+    sparse_attention<Row, Code, heads>(ZERODIFF_ATTENTION_ARGUMENTS(Code),                  \
+                                       {partial_out, partial_max, partial_sum}, first_row); \
   }
 
 ZERODIFF_SPARSE_ATTENTION(sparse_attention_bf16_auto_h4, BFloat16, uint16_t, 4)

@@ -51,7 +51,8 @@ __device__ __forceinline__ void store_rank(const SparseBlockTableArguments& args
   const int64_t row = token * rows.num_kv_heads + head;
   const int64_t position = args.positions[token];
   RowSelection selection = {-1, 0, 0, false};
-  const int32_t own_block = static_cast<int32_t>(position / kBlockTokens);
+  const int32_t last_block = static_cast<int32_t>(position / kBlockTokens);
+  const int32_t own_block = ZERODIFF_PLANT(topk_order_contract, last_block, -2);
   int64_t table = 0;
   if (position >= 0) {
     const int64_t head_row = int64_t{head} * args.num_rows + token;
@@ -59,7 +60,8 @@ __device__ __forceinline__ void store_rank(const SparseBlockTableArguments& args
     table =
         int64_t{token_request(args.query_start_loc, args.num_requests, token)} * rows.num_columns;
   }
-  if (selection.block >= 0 && selection.block != own_block) {
+  const bool selects = ZERODIFF_PLANT(topk_sentinel_deref, selection.block >= 0, position >= 0);
+  if (selects && selection.block != own_block) {
     store_block(rows, row, selection.place, table + selection.block, head);
   }
   if (rank == selection.others && selection.own) {

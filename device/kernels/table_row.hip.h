@@ -23,7 +23,9 @@ struct TableRows {
 
 // Pages from one block of the pool to the next: with block_contiguous, V pages stand between.
 __device__ __forceinline__ int64_t pages_per_block(uint32_t switches) {
-  return switches & kBlockContiguous ? 2 * kTablePages : kTablePages;
+  const bool strided = (switches & kBlockContiguous) != 0;
+  return ZERODIFF_PLANT(sparse_table_page_expansion, strided, false) ? 2 * kTablePages
+                                                                     : kTablePages;
 }
 
 // Page j of the block that `entry` of the block table names, as seen by a kv head. Ids of valid
@@ -59,7 +61,8 @@ __device__ __forceinline__ void store_unused(const TableRows& rows, int64_t row,
 __device__ __forceinline__ int32_t row_length(int32_t others, bool own, int64_t position) {
   if (position < 0) return 0;
   const int64_t whole = int64_t{others} * kBlockTokens;
-  if (own) return static_cast<int32_t>(whole + position % kBlockTokens + 1);
+  const int64_t own_tokens = position % kBlockTokens + ZERODIFF_PLANT(attn_causal_offset, 1, 0);
+  if (own) return static_cast<int32_t>(whole + own_tokens);
   return static_cast<int32_t>(whole < position + 1 ? whole : position + 1);
 }
 

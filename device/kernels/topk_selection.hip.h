@@ -25,7 +25,8 @@ struct TopkRow {
 // What section 11 makes of a block's score.
 __device__ __forceinline__ float forced_score(const TopkRow& row, int32_t block) {
   const float stored = row.scores[row.first + block];
-  float score = stored != stored ? -1e30F : stored + 0.0F;
+  const float nan_score = ZERODIFF_PLANT(topk_nonfinite_scores, -1e30F, 1e30F);
+  float score = stored != stored ? nan_score : stored + 0.0F;
   if (block < row.init_blocks) score = 1e30F;
   if (block >= row.visible - row.local_blocks) score = 1e29F;
   return score;

@@ -11,42 +11,50 @@
 namespace zerodiff::device {
 namespace {
 
-std::string dataset(std::string_view name) {
-  return "/outputs/" + std::string(name);
-}
+// The outputs that feed a stage, and the group that messages name.
+struct StoredOutputs {
+  const Outputs& outputs;
+  const std::string& group;
 
-void require(const Tensor& tensor, std::string_view name, AttentionStage stage) {
-  if (tensor.present()) return;
-  throw Error::input(dataset(name), "input of " + std::string(name_of(stage)), "none", "a tensor");
-}
+  std::string dataset(std::string_view name) const { return group + "/" + std::string(name); }
+};
 
-void require_caches(const LayerCall& call, const Outputs& inserted) {
-  constexpr AttentionStage kStage = AttentionStage::sparse_attention;
-  require(inserted.q, "q", kStage);
-  if (call.config.kv_storage == KvStorage::separate) {
-    require(inserted.k_cache, "k_cache", kStage);
-    require(inserted.v_cache, "v_cache", kStage);
-  } else {
-    require(inserted.kv_cache, "kv_cache", kStage);
+void require(const StoredOutputs& stored, std::string_view name, AttentionStage stage) {
+  for (const OutputField& field : kOutputFields) {
+    if (field.name != name || (stored.outputs.*field.tensor).present()) continue;
+    throw Error::input(stored.dataset(name), "input of " + std::string(name_of(stage)), "none",
+                       "a tensor");
   }
 }
 
-void check_score_columns(const LayerCall& call, const Tensor& index_score) {
+void require_caches(const LayerCall& call, const StoredOutputs& stored) {
+  constexpr AttentionStage kStage = AttentionStage::sparse_attention;
+  require(stored, "q", kStage);
+  if (call.config.kv_storage == KvStorage::separate) {
+    require(stored, "k_cache", kStage);
+    require(stored, "v_cache", kStage);
+  } else {
+    require(stored, "kv_cache", kStage);
+  }
+}
+
+void check_score_columns(const LayerCall& call, const StoredOutputs& stored) {
   const std::int64_t columns = call.block_table.dim(1);
-  if (index_score.dim(2) == columns) return;
-  throw Error::input(dataset("index_score"), "blocks of a row", std::to_string(index_score.dim(2)),
+  const std::int64_t found = stored.outputs.index_score.dim(2);
+  if (found == columns) return;
+  throw Error::input(stored.dataset("index_score"), "blocks of a row", std::to_string(found),
                      std::to_string(columns) + ", the columns of /inputs/block_table");
 }
 
-void check_selection(const LayerCall& call, const Tensor& topk_index) {
+void check_selection(const LayerCall& call, const StoredOutputs& stored) {
   const auto positions = call.positions.as<std::int64_t>();
-  const auto blocks = topk_index.as<std::int32_t>();
+  const auto blocks = stored.outputs.topk_index.as<std::int32_t>();
   const std::int64_t topk = call.config.topk;
   for (std::size_t i = 0; i < blocks.size(); ++i) {
     const std::int64_t token = static_cast<std::int64_t>(i) / topk % call.config.num_tokens;
     const std::int64_t position = positions[static_cast<std::size_t>(token)];
     if (position < 0 || (blocks[i] >= -1 && blocks[i] <= position / kBlockSize)) continue;
-    throw Error::input(dataset("topk_index"), "row " + std::to_string(token),
+    throw Error::input(stored.dataset("topk_index"), "row " + std::to_string(token),
                        "block " + std::to_string(blocks[i]),
                        "-1, or a block up to " + std::to_string(position / kBlockSize));
   }
@@ -60,49 +68,49 @@ bool is_k_page(const LayerCall& call, std::int64_t folded) {
   return folded >= 0 && page / pages < call.num_blocks() && page % pages < kPagesPerBlock;
 }
 
-void check_table_row(const LayerCall& call, const Outputs& inserted, std::int64_t row) {
+void check_table_row(const LayerCall& call, const StoredOutputs& stored, std::int64_t row) {
   const std::int64_t width = call.config.topk * kPagesPerBlock;
   const std::int64_t length =
-      inserted.sparse_context_lens.as<std::int32_t>()[static_cast<std::size_t>(row)];
+      stored.outputs.sparse_context_lens.as<std::int32_t>()[static_cast<std::size_t>(row)];
   const std::string where = "row " + std::to_string(row);
   if (length < 0 || length > width * kPageSize) {
-    throw Error::input(dataset("sparse_context_lens"), where, std::to_string(length),
+    throw Error::input(stored.dataset("sparse_context_lens"), where, std::to_string(length),
                        "0 to " + std::to_string(width * kPageSize));
   }
-  const auto table = inserted.sparse_block_table.as<std::int32_t>();
+  const auto table = stored.outputs.sparse_block_table.as<std::int32_t>();
   const std::int64_t pages = (length + kPageSize - 1) / kPageSize;
   for (std::int64_t i = 0; i < pages; ++i) {
     const std::int32_t folded = table[static_cast<std::size_t>(row * width + i)];
     if (is_k_page(call, folded)) continue;
-    throw Error::input(dataset("sparse_block_table"), where + " entry " + std::to_string(i),
+    throw Error::input(stored.dataset("sparse_block_table"), where + " entry " + std::to_string(i),
                        std::to_string(folded), "a page of the pool's K with a kv head folded in");
   }
 }
 
-void check_table(const LayerCall& call, const Outputs& inserted) {
+void check_table(const LayerCall& call, const StoredOutputs& stored) {
   const std::int64_t rows = call.config.num_tokens * call.config.num_kv_heads;
-  for (std::int64_t row = 0; row < rows; ++row) check_table_row(call, inserted, row);
+  for (std::int64_t row = 0; row < rows; ++row) check_table_row(call, stored, row);
 }
 
-void check_first_stage(const LayerCall& call, const Outputs& inserted, AttentionStage stage) {
+void check_first_stage(const LayerCall& call, const StoredOutputs& stored, AttentionStage stage) {
   switch (stage) {
     case AttentionStage::index_score:
-      require(inserted.index_q, "index_q", stage);
-      require(inserted.index_cache, "index_cache", stage);
+      require(stored, "index_q", stage);
+      require(stored, "index_cache", stage);
       return;
     case AttentionStage::index_topk:
-      require(inserted.index_score, "index_score", stage);
-      check_score_columns(call, inserted.index_score);
+      require(stored, "index_score", stage);
+      check_score_columns(call, stored);
       return;
     case AttentionStage::sparse_block_table:
       if (call.config.skip_index_branch) return;
-      require(inserted.topk_index, "topk_index", stage);
-      check_selection(call, inserted.topk_index);
+      require(stored, "topk_index", stage);
+      check_selection(call, stored);
       return;
     case AttentionStage::sparse_attention:
-      require(inserted.sparse_block_table, "sparse_block_table", stage);
-      require(inserted.sparse_context_lens, "sparse_context_lens", stage);
-      check_table(call, inserted);
+      require(stored, "sparse_block_table", stage);
+      require(stored, "sparse_context_lens", stage);
+      check_table(call, stored);
       return;
   }
 }
@@ -110,10 +118,11 @@ void check_first_stage(const LayerCall& call, const Outputs& inserted, Attention
 }  // namespace
 
 void check_attention_inputs(const LayerCall& call, const Outputs& inserted,
-                            const AttentionOptions& options) {
-  check_outputs(call, inserted, "/outputs");
-  check_first_stage(call, inserted, options.first_stage);
-  if (runs(options, AttentionStage::sparse_attention)) require_caches(call, inserted);
+                            const AttentionOptions& options, const std::string& group) {
+  check_outputs(call, inserted, group);
+  const StoredOutputs stored{inserted, group};
+  check_first_stage(call, stored, options.first_stage);
+  if (runs(options, AttentionStage::sparse_attention)) require_caches(call, stored);
 }
 
 }  // namespace zerodiff::device

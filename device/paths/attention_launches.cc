@@ -103,24 +103,27 @@ void add_index_topk(const Stages& s) {
   s.list.add_launch(std::move(launch));
 }
 
+// What both kernels that build the table take after their first arguments.
+void add_request_sources(const Stages& s, std::vector<Argument>& arguments) {
+  arguments.insert(arguments.end(), {s.buffers.block_table, s.buffers.query_start_loc,
+                                     s.buffers.positions, s.buffers.num_tokens});
+}
+void add_table(const Stages& s, std::vector<Argument>& arguments) {
+  arguments.insert(
+      arguments.end(),
+      {s.buffers.sparse_block_table, s.buffers.sparse_context_lens, s.scalars.num_rows,
+       s.scalars.num_requests, s.scalars.num_columns, s.scalars.num_kv_heads, s.scalars.topk});
+}
+
 void add_sparse_block_table(const Stages& s) {
   Launch launch;
   launch.kernel = "sparse_block_table";
   launch.grid = {extent(divide_up(table_rows(s) * s.scalars.topk, kTableThreads))};
   launch.block = {extent(kTableThreads)};
-  launch.arguments = {s.buffers.topk_index,
-                      s.buffers.block_table,
-                      s.buffers.query_start_loc,
-                      s.buffers.positions,
-                      s.buffers.num_tokens,
-                      s.buffers.sparse_block_table,
-                      s.buffers.sparse_context_lens,
-                      s.scalars.num_rows,
-                      s.scalars.num_requests,
-                      s.scalars.num_columns,
-                      s.scalars.num_kv_heads,
-                      s.scalars.topk,
-                      s.scalars.switches};
+  launch.arguments = {s.buffers.topk_index};
+  add_request_sources(s, launch.arguments);
+  add_table(s, launch.arguments);
+  launch.arguments.emplace_back(s.scalars.switches);
   s.list.add_launch(std::move(launch));
 }
 
@@ -129,22 +132,12 @@ void add_fused_topk(const Stages& s) {
   launch.kernel = "fused_topk";
   launch.grid = {extent(table_rows(s))};
   launch.block = {extent(kTopkThreads)};
-  launch.arguments = {s.buffers.index_score,
-                      s.buffers.block_table,
-                      s.buffers.query_start_loc,
-                      s.buffers.positions,
-                      s.buffers.num_tokens,
-                      s.buffers.topk_index,
-                      s.buffers.sparse_block_table,
-                      s.buffers.sparse_context_lens,
-                      s.scalars.num_rows,
-                      s.scalars.num_requests,
-                      s.scalars.num_columns,
-                      s.scalars.num_kv_heads,
-                      s.scalars.topk,
-                      s.scalars.init_blocks,
-                      s.scalars.local_blocks,
-                      s.scalars.switches};
+  launch.arguments = {s.buffers.index_score};
+  add_request_sources(s, launch.arguments);
+  launch.arguments.emplace_back(s.buffers.topk_index);
+  add_table(s, launch.arguments);
+  launch.arguments.insert(launch.arguments.end(),
+                          {s.scalars.init_blocks, s.scalars.local_blocks, s.scalars.switches});
   s.list.add_launch(std::move(launch));
 }
 

@@ -47,7 +47,7 @@ namespace fs = std::filesystem;
 fs::path fresh_directory() {
   static int number = 0;
   const testing::TestInfo* test = testing::UnitTest::GetInstance()->current_test_info();
-  const fs::path path =
+  fs::path path =
       fs::path(testing::TempDir()) / ("zerodiff_recording_" + std::to_string(getpid()) + "_" +
                                       test->name() + "_" + std::to_string(number++));
   fs::remove_all(path);

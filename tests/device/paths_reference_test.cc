@@ -1,14 +1,15 @@
 // The zero-difference proof of the insertion paths: reference = unfused = fused on seeded random
-// calls over the whole contract, on emulated waves of 32 and 64 lanes, byte for byte.
+// calls over the whole contract, byte for byte, on emulated waves of 32 and 64 lanes (or a GPU:
+// test_backends.h).
 #include <gtest/gtest.h>
 
 #include <iostream>
 #include <string>
 
-#include "device/host/host_backend.h"
 #include "device/paths/run_path.h"
 #include "fixtures/generator.h"
 #include "reference/layer.h"
+#include "tests/device/test_backends.h"
 #include "tests/oracle/outputs_difference.h"
 
 namespace zerodiff::device {
@@ -33,8 +34,7 @@ class PathsShard : public testing::TestWithParam<int> {};
 
 TEST_P(PathsShard, EqualTheReferenceByteForByte) {
   std::cout << kCallsPerShard << " calls in this shard\n";
-  HostBackend wave32({.wave_width = 32, .threads = 1});
-  HostBackend wave64({.wave_width = 64, .threads = 1});
+  const auto backends = test_backends();
   for (int i = 0; i < kCallsPerShard; ++i) {
     const auto seed = static_cast<std::uint64_t>(GetParam() + kShards * i);
     const GeneratorOptions options = random_options(seed);
@@ -43,8 +43,9 @@ TEST_P(PathsShard, EqualTheReferenceByteForByte) {
     // One group for all heads of a tile, or as many as there are heads.
     PathOptions paths;
     if (i % 2 == 0) paths.wanted_work_groups = 1;
-    expect_zero_difference(call, reference, wave32, paths, describe(options));
-    expect_zero_difference(call, reference, wave64, paths, describe(options));
+    for (const auto& backend : backends) {
+      expect_zero_difference(call, reference, *backend, paths, describe(options));
+    }
     if (HasFatalFailure()) return;
   }
 }

@@ -116,6 +116,11 @@ TEST(PlantedBugList, CoversEachClassOnceAndNamesWhatItLeavesOut) {
     planted.insert(bug.id);
   }
   EXPECT_GE(names.size(), 40U);
+  EXPECT_GE(planted_attention_bugs().size(), 20U);
+  for (const PlantedBugInfo& bug : planted_attention_bugs()) {
+    EXPECT_TRUE(names.insert(bug.name).second) << bug.name;
+    planted.insert(bug.id);
+  }
   for (const UnplantedClass& absent : unplanted_classes()) {
     EXPECT_FALSE(planted.contains(absent.id)) << absent.id;
     EXPECT_FALSE(absent.reason.empty()) << absent.id;

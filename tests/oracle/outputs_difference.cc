@@ -4,6 +4,7 @@
 #include <cstring>
 #include <sstream>
 
+#include "tests/oracle/attention_difference.h"
 #include "tests/oracle/number_formats.h"
 
 namespace zerodiff::oracle {
@@ -95,8 +96,11 @@ class OutputDifference {
 
 std::string first_difference(const LayerCall& call, const Outputs& expected, const Outputs& got) {
   for (const OutputField& field : kOutputFields) {
-    std::string text =
-        OutputDifference(call, field.name, expected.*field.tensor, got.*field.tensor).text();
+    const Tensor& tensor = expected.*field.tensor;
+    const bool is_32_bit = tensor.present() && element_size(tensor.type()) == 4;
+    std::string text = is_32_bit
+                           ? tensor_difference(std::string(field.name), tensor, got.*field.tensor)
+                           : OutputDifference(call, field.name, tensor, got.*field.tensor).text();
     if (!text.empty()) return text;
   }
   return "";

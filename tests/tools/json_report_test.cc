@@ -47,6 +47,17 @@ TEST(Schema, HoldsForClaimsAndAllowedChoices) {
   expect_valid_json({"verify", "--device", "none", "--allow", "quantize_from=fp32", file}, 0);
 }
 
+TEST(Schema, HoldsForOneStageAndForASelectionThatDiffers) {
+  expect_valid_json({"verify", "--stage", "index_topk", kDecode}, 0);
+  const TemporaryFolder folder;
+  const auto file = (folder / "selection.h5").string();
+  add_altered_path(kDecode, file, "atom_fused", "other", [](Outputs& outputs) {
+    outputs.topk_index.as<std::int32_t>()[0] = 99;
+    std::swap(outputs.topk_index.as<std::int32_t>()[4], outputs.topk_index.as<std::int32_t>()[5]);
+  });
+  expect_valid_json({"verify", "--device", "none", file}, 0);
+}
+
 TEST(Schema, HoldsForCasesThatWereNotJudged) {
   expect_valid_json({"verify", "--device", "none", "--paths", "atom_fused", kGraph, "no_such.h5"},
                     2);

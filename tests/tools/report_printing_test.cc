@@ -6,6 +6,7 @@
 #include "tools/command_verify.h"
 #include "tools/print_json.h"
 #include "tools/print_terminal.h"
+#include "tools/verify_capture.h"
 
 namespace zerodiff::tools {
 namespace {
@@ -26,6 +27,17 @@ CaseResult case_of(Outcome outcome, std::string reason = "because") {
 
 bool contains(const std::string& text, std::string_view part) {
   return text.find(part) != std::string::npos;
+}
+
+// docs/verdicts.md, section 5: nobody knows whether the file is valid.
+TEST(Verify, CallsAProbeThatRanOutOfTimeTimedOut) {
+  VerifyOptions options;
+  options.read.probe_timeout_seconds = 0;
+  const CaseResult result = verify_capture("fixtures/captured/m3_small_decode_fp8.h5", options,
+                                           [](const std::string&) {});
+  EXPECT_EQ(result.report.outcome, Outcome::timed_out) << result.report.reason;
+  EXPECT_TRUE(contains(result.report.reason, "m3_small_decode_fp8.h5: contents: HDF5 took more"))
+      << result.report.reason;
 }
 
 TEST(ExitCodes, FollowTheOutcome) {

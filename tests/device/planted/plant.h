@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstdint>
 
@@ -33,6 +34,32 @@ inline float truncated(float magnitude, float anchor) {
 inline float rounded_half_away(float magnitude, float anchor) {
   const float step = anchor * 0x1p-23F;
   return std::floor(magnitude / step + 0.5F) * step;
+}
+
+// The nearest e4m3fn number, of 0 to 1.
+inline float as_e4m3(float value) {
+  if (!(value > 0) || value > 1) return value;
+  const float step = std::ldexp(1.0F, std::max(std::ilogb(value), -6) - 3);
+  return std::rint(value / step) * step;
+}
+
+inline std::int32_t at_most(std::int32_t count, std::int32_t most) {
+  return std::min(count, most);
+}
+inline std::int32_t one_less(std::int32_t count) {
+  return std::max(count - 1, 0);
+}
+inline std::int32_t all_of(std::int32_t count, std::int32_t topk) {
+  return count == 0 ? 0 : topk;
+}
+inline std::int32_t power_of_two(std::int32_t count) {
+  return static_cast<std::int32_t>(std::bit_ceil(static_cast<std::uint32_t>(count)));
+}
+
+// One token less where one kernel is wrong for its cell of (context, group).
+inline std::int32_t cliff(std::int32_t context, std::int32_t group, std::int32_t tokens) {
+  const bool falls = context >= 241 && context <= 255 && group > 1 && tokens > 1;
+  return falls ? tokens - 1 : tokens;
 }
 
 inline std::uint32_t early_saturated(std::uint32_t code, float largest, std::uint32_t dropped) {

@@ -1,4 +1,4 @@
-// The bugs that can be planted in the insertion kernels, and the switch that turns one on.
+// The bugs that can be planted in the kernels, and the switch that turns one on.
 #pragma once
 
 #include <cstdint>
@@ -63,10 +63,41 @@ namespace zerodiff::device {
   X(index_slot_map_swapped, "index-slot-map-swapped", "stores index K by slot_mapping")           \
   X(index_k_unnormed, "index-k-unnormed", "stores index K as it came")
 
+// The same for the kernels of scores, selection and attention.
+#define ZERODIFF_PLANTED_ATTENTION_BUGS(X)                                                         \
+  X(index_score_formula, "index-score-formula", "takes the largest magnitude of a block's dots")   \
+  X(index_score_length_cliff, "index-score-length-cliff", "reads blocks 0 and 1 for all others")   \
+  X(block_table_oob_column, "block-table-oob-column", "reads the next column of the block table")  \
+  X(topk_layout_transposed, "topk-layout-transposed", "writes tokens before kv heads")             \
+  X(topk_strides_ignored, "topk-strides-ignored", "takes the rows of padding for not being there") \
+  X(topk_block_granularity, "topk-block-granularity", "takes pages for blocks")                    \
+  X(topk_candidate_overflow, "topk-candidate-overflow", "keeps three candidates")                  \
+  X(topk_invalid_in_prefix, "topk-invalid-in-prefix", "selects one block too few")                 \
+  X(topk_nonfinite_scores, "topk-nonfinite-scores", "takes NaN for the best score")                \
+  X(topk_order_contract, "topk-order-contract", "leaves the own block where it ranks")             \
+  X(topk_sentinel_deref, "topk-sentinel-deref", "looks up block -1")                               \
+  X(topk_k_exceeds_n, "topk-k-exceeds-n", "selects topk blocks, whatever there is")                \
+  X(topk_head_padding, "topk-head-padding", "rounds index heads up to a power of two")             \
+  X(topk_stale_reuse, "topk-stale-reuse", "leaves unused entries as they were")                    \
+  X(topk_forced_block_missing, "topk-forced-block-missing", "forces no local blocks")              \
+  X(sparse_table_page_expansion, "sparse-table-page-expansion", "takes V pages for K pages")       \
+  X(attn_v_tail_nan, "attn-v-tail-nan", "multiplies dead tokens' V by zero")                       \
+  X(attn_tail_unmasked, "attn-tail-unmasked", "counts dead tokens in the softmax")                 \
+  X(attn_empty_split_nan, "attn-empty-split-nan", "merges the splits of a row without blocks")     \
+  X(attn_finite_inf_sentinel, "attn-finite-inf-sentinel", "begins a maximum at -5e4")              \
+  X(attn_causal_offset, "attn-causal-offset", "leaves out the token itself")                       \
+  X(attn_sm_scale, "attn-sm-scale", "multiplies by log2(e) twice")                                 \
+  X(attn_fp8_p_range, "attn-fp8-p-range", "rounds weights to e4m3")                                \
+  X(attn_shape_cliff, "attn-shape-cliff", "drops a token of contexts from 241 to 255")             \
+  X(attn_output_unwritten, "attn-output-unwritten", "skips rows without blocks")                   \
+  X(scale_ignored_read, "scale-ignored-read", "reads V without its scale")                         \
+  X(scale_double_applied, "scale-double-applied", "multiplies by the scale twice")                 \
+  X(fp8_nan_decodes_finite, "fp8-nan-decodes-finite", "decodes NaN codes as numbers")
+
 enum class PlantedBug : std::uint8_t {
   none,
 #define ZERODIFF_PLANTED_BUG(name, id, what) name,
-  ZERODIFF_PLANTED_BUGS(ZERODIFF_PLANTED_BUG)
+  ZERODIFF_PLANTED_BUGS(ZERODIFF_PLANTED_BUG) ZERODIFF_PLANTED_ATTENTION_BUGS(ZERODIFF_PLANTED_BUG)
 #undef ZERODIFF_PLANTED_BUG
 };
 

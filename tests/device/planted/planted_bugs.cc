@@ -12,15 +12,17 @@ constexpr PlantedBugInfo kBugs[] = {
 #undef ZERODIFF_PLANTED_BUG
 };
 
+constexpr PlantedBugInfo kAttentionBugs[] = {
+#define ZERODIFF_PLANTED_BUG(name, id, what) {PlantedBug::name, #name, id, what},
+    ZERODIFF_PLANTED_ATTENTION_BUGS(ZERODIFF_PLANTED_BUG)
+#undef ZERODIFF_PLANTED_BUG
+};
+
 constexpr std::string_view kDynamicScales = "the call does not compute scales";
-constexpr std::string_view kReader = "a reader's fault: insertion never decodes or descales";
 
 constexpr UnplantedClass kUnplanted[] = {
     {"fp8-max-constant", kDynamicScales},
-    {"fp8-nan-decodes-finite", kReader},
-    {"scale-ignored-read", kReader},
-    {"scale-double-applied", kReader},
-    {"scale-applied-to-unquantised", kReader},
+    {"scale-applied-to-unquantised", "a call with 16-bit caches brings no scales to apply"},
     {"scale-layer-alias", "needs several layers"},
     {"scale-stale", "needs two calls with different scales"},
     {"scale-not-carried", "needs a pool that moves"},
@@ -28,11 +30,11 @@ constexpr UnplantedClass kUnplanted[] = {
     {"scale-floor-clamped", kDynamicScales},
     {"scale-zero-amax", kDynamicScales},
     {"scale-rounding-omitted", kDynamicScales},
-    {"block-table-oob-column", "insertion goes by slots and never reads the block table"},
     {"index-cache-plane-mixup", "the index cache has no scales"},
     {"rope-angle-fastmath", "the call brings its cosines and sines"},
     {"rope-mscale", "the call brings its cosines and sines"},
     {"compiler-miscompile", "shows between two builds of one source"},
+    {"attn-masked-first-chunk-nan", "every block of a table row has a live token"},
 };
 
 }  // namespace
@@ -43,6 +45,10 @@ void PrintTo(const PlantedBugInfo& bug, std::ostream* out) {
 
 std::span<const PlantedBugInfo> planted_bugs() {
   return kBugs;
+}
+
+std::span<const PlantedBugInfo> planted_attention_bugs() {
+  return kAttentionBugs;
 }
 
 std::span<const UnplantedClass> unplanted_classes() {
