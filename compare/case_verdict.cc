@@ -20,7 +20,16 @@ std::string describe(const Comparison& comparison) {
                      comparison.against + " in " + std::to_string(total.mismatches) + " of " +
                      std::to_string(total.elements) + " elements";
   if (!total.first.empty()) text += ", first at " + place_of(total.first.front());
+  if (comparison.legal && !comparison.legal->explains_all()) {
+    text += "; no allowed choice explains " + std::to_string(comparison.legal->heads_unexplained) +
+            " of " + std::to_string(comparison.legal->heads) + " heads";
+  }
   return text;
+}
+
+std::string describe(const ClaimReport& claim) {
+  return claim.path + ": claims " + claim.name + " " + claim.claimed + ", the contract has " +
+         claim.contract;
 }
 
 std::string describe(const Fp8TensorReport& tensor) {
@@ -74,9 +83,12 @@ std::vector<std::string> faults_of(const CaseReport& report) {
   }
   for (const Comparison& comparison : report.comparisons) {
     if (!comparison.gates) continue;
-    if (comparison.verdict != Verdict::identical && comparison.verdict != Verdict::absent) {
+    if (!is_right(comparison.verdict) && comparison.verdict != Verdict::absent) {
       faults.push_back(describe(comparison));
     }
+  }
+  for (const ClaimReport& claim : report.claims) {
+    if (claim.gates && !claim.allowed) faults.push_back(describe(claim));
   }
   for (const Fp8TensorReport& tensor : report.fp8_contract.tensors) {
     if (!tensor.conforms && tensor.gates) faults.push_back(describe(tensor));

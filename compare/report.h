@@ -5,8 +5,9 @@
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <utility>
 #include <vector>
+
+#include "compare/legal_report.h"
 
 namespace zerodiff::compare {
 
@@ -31,9 +32,8 @@ const char* name_of(Verdict verdict);
 const char* name_of(Outcome outcome);  // "PASSED", "INVALID_INPUT", ...
 const char* name_of(Scope scope);
 
-// Semantic coordinates in reading order: {"token", 3}, {"request", 1}, {"head", 0}, {"dim", 17},
-// ... -1 means that the coordinate has no value here (a cache slot that no token maps to).
-using Coordinates = std::vector<std::pair<std::string, std::int64_t>>;
+// Whether an output with this verdict is right: identical, legal or bounded.
+bool is_right(Verdict verdict);
 
 struct ElementDifference {
   std::int64_t flat_index = 0;
@@ -99,11 +99,13 @@ struct Comparison {
   std::string against;  // "reference", or another path
   Scope scope = Scope::end_to_end;
   Verdict verdict = Verdict::absent;
-  bool gates = false;  // whether a verdict other than identical fails the case
+  bool gates = false;  // whether a verdict that is not right fails the case
   Tally total;         // over the regions that count
   std::vector<Region> regions;
   std::optional<TopkDifference> topk;  // of topk_index, if it differs
   std::string note;                    // one line, for example why it is absent
+  // Of an output of the insertion stages that differs, where the search over legal choices applies.
+  std::optional<LegalReport> legal;
 };
 
 // Where a slot lands.
@@ -174,6 +176,9 @@ struct Fp8TensorReport {
   std::vector<Fp8Clause> clauses;
   bool conforms = true;
   bool gates = false;  // whether a tensor that does not conform fails the case
+  // The allowed choices under which its output is legal although it breaks the declared contract;
+  // empty otherwise. Such a tensor does not gate.
+  std::string explained_by;
 };
 
 struct Fp8ContractReport {
@@ -253,6 +258,7 @@ struct CaseReport {
   std::vector<std::string> warnings;
   std::vector<std::string> not_exercised;
   std::vector<Comparison> comparisons;
+  std::vector<ClaimReport> claims;  // of the captured paths that make some
   SlotMapReport slot_map;
   Fp8ContractReport fp8_contract;
   std::vector<WriteSetReport> write_set;     // of the own device paths

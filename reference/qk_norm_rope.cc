@@ -14,36 +14,33 @@ namespace {
 
 using Head = Eigen::Array<float, kHeadDim, 1>;
 
-std::array<float, kHeadDim> one_plus(const Tensor& weight) {
-  std::array<float, kHeadDim> result{};
-  if (!weight.present()) return result;
-  from_model_dtype(weight.type(), weight.as<std::uint16_t>(), result);
-  Eigen::Map<Head> mapped(result.data());
-  mapped = 1.0F + mapped;
-  return result;
-}
-
 float pairwise_sum(std::span<const float> v) {
   if (v.size() == 1) return v[0];
   const std::size_t half = v.size() / 2;
   return pairwise_sum(v.first(half)) + pairwise_sum(v.subspan(half));
 }
 
-struct Pair {
-  float low;
-  float high;
-};
+template <RopeContraction contraction>
+RotatedPair rotate(float a, float b, float c, float s) {
+  switch (contraction) {
+    case RopeContraction::fma_cos:
+      return {std::fma(a, c, -(b * s)), std::fma(b, c, a * s)};
+    case RopeContraction::separate:
+      return {a * c - b * s, b * c + a * s};
+    case RopeContraction::fma_sin:
+      return {std::fma(-b, s, a * c), std::fma(a, s, b * c)};
+  }
+}
 
-// Dims i and i + half of every pair through `rotate(low, high, cos, sin)`.
-template <class Rotate>
-void rotate_pairs(HeadSpan y, const RopeRow& rope, Rotate rotate) {
+template <RopeContraction contraction>
+void rotate_pairs(HeadSpan y, const RopeRow& rope) {
   const auto half = static_cast<std::size_t>(rope.half);
   float* __restrict const low = y.data();
   float* __restrict const high = y.data() + half;
   const float* __restrict const cos = rope.cos.data();
   const float* __restrict const sin = rope.sin.data();
   for (std::size_t i = 0; i < half; ++i) {
-    const Pair rotated = rotate(low[i], high[i], cos[i], sin[i]);
+    const RotatedPair rotated = rotate<contraction>(low[i], high[i], cos[i], sin[i]);
     low[i] = rotated.low;
     high[i] = rotated.high;
   }
@@ -120,21 +117,33 @@ void apply_norm(HeadSpan x, float r, ConstHeadSpan one_plus_weight) {
 void apply_rope(HeadSpan y, const RopeRow& rope, RopeContraction contraction) {
   switch (contraction) {
     case RopeContraction::fma_cos:
-      rotate_pairs(y, rope, [](float a, float b, float c, float s) {
-        return Pair{std::fma(a, c, -(b * s)), std::fma(b, c, a * s)};
-      });
-      break;
+      return rotate_pairs<RopeContraction::fma_cos>(y, rope);
     case RopeContraction::separate:
-      rotate_pairs(y, rope, [](float a, float b, float c, float s) {
-        return Pair{a * c - b * s, b * c + a * s};
-      });
-      break;
+      return rotate_pairs<RopeContraction::separate>(y, rope);
     case RopeContraction::fma_sin:
-      rotate_pairs(y, rope, [](float a, float b, float c, float s) {
-        return Pair{std::fma(-b, s, a * c), std::fma(a, s, b * c)};
-      });
-      break;
+      return rotate_pairs<RopeContraction::fma_sin>(y, rope);
   }
+}
+
+RotatedPair rotate_pair(float low, float high, float cos, float sin, RopeContraction contraction) {
+  switch (contraction) {
+    case RopeContraction::fma_cos:
+      return rotate<RopeContraction::fma_cos>(low, high, cos, sin);
+    case RopeContraction::separate:
+      return rotate<RopeContraction::separate>(low, high, cos, sin);
+    case RopeContraction::fma_sin:
+      return rotate<RopeContraction::fma_sin>(low, high, cos, sin);
+  }
+  return {};
+}
+
+std::array<float, kHeadDim> one_plus(const Tensor& weight) {
+  std::array<float, kHeadDim> result{};
+  if (!weight.present()) return result;
+  from_model_dtype(weight.type(), weight.as<std::uint16_t>(), result);
+  Eigen::Map<Head> mapped(result.data());
+  mapped = 1.0F + mapped;
+  return result;
 }
 
 QkNormRope::QkNormRope(const LayerCall& call, const Choices& choices)

@@ -52,6 +52,17 @@ void apply_norm(HeadSpan x, float r, ConstHeadSpan one_plus_weight);
 // z from y, in place; dims at and past 2 * rope.half pass through.
 void apply_rope(HeadSpan y, const RopeRow& rope, RopeContraction contraction);
 
+// 1 + w of a weight tensor, each sum rounded once; zeros if the tensor is absent.
+std::array<float, kHeadDim> one_plus(const Tensor& weight);
+
+// Dims i and i + half of one head.
+struct RotatedPair {
+  float low;
+  float high;
+};
+// z of one pair, apply_rope's arithmetic.
+RotatedPair rotate_pair(float low, float high, float cos, float sin, RopeContraction contraction);
+
 // One packed row after the stage: fp32 z of every normalised head, and v as it came.
 struct RotatedRow {
   std::vector<float> q;              // [nq * 128]

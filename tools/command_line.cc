@@ -29,7 +29,8 @@ constexpr const char* kExamples = R"(Examples:
   zerodiff verify --device host --wave 64 call.h5
   zerodiff verify --graph --repeat 50 call.h5     ... as replayed graphs, and again and again
   zerodiff bench --shape tokens=65536,cache=fp8   how long they take
-  zerodiff verify --paths atom_fused call.h5      ... and fail unless atom_fused is identical
+  zerodiff verify --paths atom_fused call.h5      ... and fail unless atom_fused is right
+  zerodiff verify --paths atom_fused --allow quantize_from=fp32 call.h5
   zerodiff verify --strict --json report.json captures/*.h5
   zerodiff replay call.h5 --path reference -o replayed.h5
   zerodiff diff replayed.h5:reference call.h5:atom_fused
@@ -63,12 +64,30 @@ void add_replaying_options(CLI::App& command, Arguments& arguments) {
       ->option_text("N [1]");
 }
 
+void add_contract_options(CLI::App& command, Arguments& arguments) {
+  command
+      .add_option("--allow", arguments.allow,
+                  "A choice that is legal, too: quantize_from=fp32,\n"
+                  "scale_op=divide, ... (docs/contracts.md)")
+      ->allow_extra_args(false)
+      ->option_text("ID=VALUE");
+  command
+      .add_option("--contract", arguments.contract,
+                  "Judge captured paths by this contract: a JSON file, or\n"
+                  "aiter, atom, sglang, torch or vllm")
+      ->option_text("FILE|NAME");
+}
+
 void add_stage_options(CLI::App& command, Arguments& arguments) {
   auto* stage = command.add_option("--stage", arguments.stage,
                                    "Run this stage alone, through the reference and both own\n"
                                    "paths: qk_norm_rope, index_score, index_topk,\n"
                                    "sparse_block_table or sparse_attention");
-  stage->option_text("NAME")->excludes("--paths")->excludes("--strict");
+  stage->option_text("NAME")
+      ->excludes("--paths")
+      ->excludes("--strict")
+      ->excludes("--allow")
+      ->excludes("--contract");
   command
       .add_option("--stage-inputs", arguments.stage_inputs,
                   "The path whose stored outputs feed the stage")
@@ -91,6 +110,7 @@ int checked_replays(int replays) {
 VerifyOptions verify_options(const Arguments& arguments) {
   VerifyOptions options;
   options.gate = parse_path_selection(arguments.paths, arguments.strict);
+  options.contract = parse_contract_options(arguments.contract, arguments.allow);
   options.threads = arguments.threads;
   options.device = arguments.device;
   options.wave_width = arguments.wave_width;
@@ -109,12 +129,13 @@ void add_verify(CLI::App& app, Arguments& arguments, Action& action) {
   command->add_option("CAPTURE", arguments.captures, "Captured layer calls")->option_text("...");
   command
       ->add_option("--paths", arguments.paths,
-                   "Captured paths that must be identical, with commas\n"
+                   "Captured paths that must be right, with commas\n"
                    "between, or 'all'; a capture that lacks one is MISSING")
       ->allow_extra_args(false)
       ->option_text("NAME,...");
-  command->add_flag("--strict", arguments.strict, "Every captured path must be identical")
+  command->add_flag("--strict", arguments.strict, "Every captured path must be right")
       ->option_text(" ");
+  add_contract_options(*command, arguments);
   add_stage_options(*command, arguments);
   add_device_options(*command, arguments);
   add_replaying_options(*command, arguments);

@@ -1,6 +1,7 @@
 #include "tools/print_json.h"
 
 #include "tools/json_values.h"
+#include "tools/print_json_legal.h"
 
 namespace zerodiff::tools {
 namespace {
@@ -86,6 +87,7 @@ Json comparison_json(const Comparison& comparison) {
   Json regions = Json::array();
   for (const compare::Region& region : comparison.regions) regions.push_back(region_json(region));
   json["detail"] = {{"nan_mismatches", comparison.total.nan_mismatches}, {"regions", regions}};
+  if (comparison.legal) json["detail"]["legal"] = legal_json(*comparison.legal);
   if (comparison.topk) json["detail"]["topk"] = topk_json(*comparison.topk);
   return json;
 }
@@ -148,6 +150,7 @@ Json fp8_tensor_json(const compare::Fp8TensorReport& tensor) {
           {"negative_underflows", tensor.negative_underflows},
           {"nan_inputs", tensor.nan_inputs},
           {"largest_error_steps", json_number(tensor.largest_error_steps)},
+          {"explained_by", tensor.explained_by},
           {"clauses", clauses}};
 }
 
@@ -229,6 +232,7 @@ Json case_json(const CaseResult& result) {
                {"warnings", report.warnings},
                {"not_exercised", report.not_exercised},
                {"comparisons", comparisons},
+               {"claims", claims_json(report.claims)},
                {"slot_map", slot_map_json(report.slot_map)},
                {"fp8_contract", fp8_contract_json(report.fp8_contract)},
                {"write_set", own_paths_json(report)}};

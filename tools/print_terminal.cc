@@ -12,6 +12,7 @@
 
 #include "tools/own_path.h"
 #include "tools/print_terminal_contract.h"
+#include "tools/print_terminal_legal.h"
 #include "tools/print_terminal_own_paths.h"
 #include "tools/text_table.h"
 
@@ -120,6 +121,12 @@ std::string lines_below(const Comparison& comparison, const Painter& paint) {
   if (!regions.empty()) lines += wrapped(label("in"), regions);
   if (comparison.total.worst) {
     lines += wrapped_words(label("worst"), describe_difference(*comparison.total.worst));
+  }
+  if (comparison.legal) {
+    const bool fault = comparison.verdict == Verdict::fault;
+    for (const std::string& text : describe_legal(*comparison.legal)) {
+      lines += wrapped(label(fault ? "legal?" : "legal"), text);
+    }
   }
   if (comparison.topk) lines += describe_topk(*comparison.topk, label("blocks"));
   if (!comparison.note.empty()) lines += wrapped(label("note"), printable(comparison.note));
@@ -270,6 +277,7 @@ std::string print_case(const CaseResult& result, const Painter& paint) {
   text += print_own_paths(report, paint);
   if (!result.call.empty() && !result.one_pair) text += print_slot_map(report.slot_map, paint);
   text += print_fp8_contract(report, paint);
+  text += print_list("claims", describe_claims(report.claims));
   text += print_list("warnings", report.warnings);
   text += print_not_exercised(report);
   text += print_outcome(result, paint);

@@ -71,10 +71,11 @@ std::string verdict_words(SlotMapVerdict verdict) {
 }
 
 std::vector<Cell> cells_of(const Fp8TensorReport& tensor) {
-  const Style style = tensor.conforms ? Style::green : tensor.gates ? Style::red : Style::yellow;
-  return {{tensor.conforms ? "✓"
-           : tensor.gates  ? "✗"
-                           : "!",
+  const bool right = tensor.conforms || !tensor.explained_by.empty();
+  const Style style = right ? Style::green : tensor.gates ? Style::red : Style::yellow;
+  return {{right          ? "✓"
+           : tensor.gates ? "✗"
+                          : "!",
            style},
           {tensor.tensor, Style::plain},
           {printable(tensor.path), Style::plain},
@@ -84,7 +85,10 @@ std::vector<Cell> cells_of(const Fp8TensorReport& tensor) {
           {grouped(tensor.zero_codes), Style::plain},
           {grouped(tensor.subnormal_codes), Style::plain},
           {fmt::format("{:.4g}", tensor.largest_error_steps), Style::plain},
-          {tensor.conforms ? "conforms" : "breaks it", style}};
+          {tensor.conforms               ? "conforms"
+           : tensor.explained_by.empty() ? "breaks it"
+                                         : "allowed",
+           style}};
 }
 
 std::string describe_violation(const Fp8Clause& clause) {
@@ -130,6 +134,9 @@ void add_rows(TextTable& table, TensorRange tensors) {
     for (const Fp8Clause& clause : tensor.clauses) {
       if (!clause.applies || clause.violations == 0) continue;
       table.add_lines(wrapped("        breaks ", describe_violation(clause)));
+    }
+    if (!tensor.explained_by.empty()) {
+      table.add_lines(wrapped("        but    ", printable("legal: " + tensor.explained_by)));
     }
   }
 }

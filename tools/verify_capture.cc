@@ -4,20 +4,20 @@
 
 #include <algorithm>
 #include <chrono>
-#include <iterator>
 #include <new>
 #include <optional>
 #include <set>
 #include <utility>
 
+#include "compare/build_choices.h"
 #include "compare/case_verdict.h"
 #include "compare/fp8_contract.h"
 #include "compare/not_exercised.h"
-#include "compare/output_comparison.h"
 #include "compare/slot_map.h"
 #include "fixtures/error.h"
 #include "reference/layer.h"
 #include "tools/describe_call.h"
+#include "tools/judge_captured_path.h"
 #include "tools/judge_device_paths.h"
 #include "tools/open_device.h"
 #include "tools/own_path.h"
@@ -29,39 +29,41 @@ namespace {
 using compare::CaseReport;
 using compare::Outcome;
 
-template <class T>
-void append(std::vector<T>& to, std::vector<T> more) {
-  to.insert(to.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
-}
-
 compare::Fp8ContractReport gating(compare::Fp8ContractReport report, bool gates) {
   for (compare::Fp8TensorReport& tensor : report.tensors) tensor.gates = gates;
   return report;
 }
 
-bool any_compared(const std::vector<compare::Comparison>& comparisons) {
-  return std::ranges::any_of(comparisons, [](const compare::Comparison& comparison) {
-    return comparison.total.elements > 0;
-  });
+// What the reference makes of the call under a contract that is not the call's own, which captured
+// paths are then held against; nothing if it is.
+std::optional<Outputs> under_other_contract(const LayerCall& call,
+                                            const compare::AllowedChoices& allowed,
+                                            const VerifyOptions& options, const OnStep& on_step) {
+  const reference::Choices contract = compare::contract_choices(allowed);
+  if (compare::as_declared(contract, call.config)) return std::nullopt;
+  on_step("running the reference under the contract");
+  return reference::run_layer(
+      call, contract, {.threads = options.threads, .keep_index_score = options.index_score});
 }
 
-void judge_paths(CaptureReader& reader, const Outputs& reference, const VerifyOptions& options,
+void judge_paths(CaptureReader& reader, const Outputs& declared, const VerifyOptions& options,
                  const OnStep& on_step, CaseResult& result) {
   const LayerCall& call = reader.call();
+  const compare::AllowedChoices allowed = options.contract.allowed(call.config);
+  std::optional<Outputs> other;
+  if (!reader.path_names().empty()) {
+    other = under_other_contract(call, allowed, options, on_step);
+  }
+  const Outputs& reference = other ? *other : declared;
   Outputs got;
   for (const std::string& path : reader.path_names()) {
     on_step("judging " + path);
     got = reader.read_path(path, std::move(got));
     const bool gates = options.gate.gates(path);
-    const std::string label = captured_label(path);
-    std::vector<compare::Comparison> comparisons =
-        compare::compare_outputs(call, reference, std::string(kReferencePath), got, label,
-                                 {{.threads = options.threads}, gates});
-    if (gates && any_compared(comparisons)) result.gated_paths.push_back(path);
-    append(result.report.comparisons, std::move(comparisons));
-    append(result.report.fp8_contract.tensors,
-           gating(compare::fp8_contract_report(call, {{label, &got}}, options.threads), gates)
-               .tensors);
+    const CapturedPath captured{captured_label(path), &got, &reader.claims(path), gates};
+    const bool compared =
+        judge_captured_path(call, reference, captured, allowed, options.threads, result.report);
+    if (gates && compared) result.gated_paths.push_back(path);
   }
 }
 
@@ -193,6 +195,7 @@ std::string options_of(const VerifyOptions& options) {
     if (!text.empty()) text += ' ';
     text += option;
   };
+  if (const std::string contract = options.contract.as_options(); !contract.empty()) add(contract);
   const VerifyOptions defaults;
   if (options.device != defaults.device) add("--device " + options.device);
   if (options.wave_width != defaults.wave_width) add(fmt::format("--wave {}", options.wave_width));

@@ -8,6 +8,7 @@
 
 #include "fixtures/capture.h"
 #include "tools/case_result.h"
+#include "tools/contract_options.h"
 #include "tools/judge_stage.h"
 #include "tools/path_selection.h"
 
@@ -15,6 +16,7 @@ namespace zerodiff::tools {
 
 struct VerifyOptions {
   PathSelection gate;
+  ContractOptions contract;     // of captured paths
   int threads = 0;              // 0: one for each core
   std::string device = "auto";  // of the own paths unfused and fused, as open_device takes it
   int wave_width = 32;          // of the host device

@@ -68,15 +68,6 @@ TEST(CaseVerdictTest, AGatingDifferenceFails) {
       "fused: k_cache differs from reference in 12 of 4096 elements, first at token 3, dim 17");
 }
 
-TEST(CaseVerdictTest, EveryVerdictButIdenticalIsADifference) {
-  for (const Verdict other :
-       {Verdict::different, Verdict::fault, Verdict::legal, Verdict::bounded}) {
-    CaseReport report = passing();
-    report.comparisons[0] = comparison("fused", "q", other, true);
-    EXPECT_EQ(case_verdict(report).outcome, Outcome::failed) << name_of(other);
-  }
-}
-
 TEST(CaseVerdictTest, TheReasonNamesTheFirstFaultAndCountsTheRest) {
   CaseReport report = passing();
   report.comparisons[0] = comparison("fused", "q", Verdict::different, true);
@@ -144,6 +135,46 @@ TEST(CaseVerdictTest, NothingThatGatesIsSkipped) {
   EXPECT_EQ(verdict.outcome, Outcome::skipped);
   EXPECT_NE(verdict.reason, "");
   EXPECT_EQ(case_verdict(CaseReport()).outcome, Outcome::skipped);
+}
+
+class GatingVerdict : public testing::TestWithParam<std::pair<Verdict, Outcome>> {};
+
+TEST_P(GatingVerdict, DecidesTheCase) {
+  CaseReport report = passing();
+  report.comparisons.push_back(comparison("atom_fused", "k_cache", GetParam().first, true));
+  EXPECT_EQ(case_verdict(report).outcome, GetParam().second);
+  report.comparisons.back().gates = false;
+  EXPECT_EQ(case_verdict(report).outcome, Outcome::passed);
+}
+
+INSTANTIATE_TEST_SUITE_P(EachVerdict, GatingVerdict,
+                         testing::Values(std::pair{Verdict::identical, Outcome::passed},
+                                         std::pair{Verdict::legal, Outcome::passed},
+                                         std::pair{Verdict::bounded, Outcome::passed},
+                                         std::pair{Verdict::fault, Outcome::failed},
+                                         std::pair{Verdict::different, Outcome::failed}),
+                         [](const auto& row) { return std::string(name_of(row.param.first)); });
+
+TEST(CaseVerdictTest, AFaultSaysHowManyHeadsNothingExplains) {
+  CaseReport report = passing();
+  report.comparisons.push_back(comparison("atom_fused", "k_cache", Verdict::fault, true));
+  report.comparisons.back().legal.emplace();
+  report.comparisons.back().legal->heads = 16;
+  report.comparisons.back().legal->heads_unexplained = 3;
+  EXPECT_THAT(case_verdict(report).reason, HasSubstr("no allowed choice explains 3 of 16 heads"));
+}
+
+TEST(CaseVerdictTest, AClaimOfAnotherContractIsAFaultUnlessAllowed) {
+  CaseReport report = passing();
+  report.claims = {{"atom_fused", "quantize_from", "fp32", "model_dtype", true, false, true}};
+  const CaseVerdict verdict = case_verdict(report);
+  EXPECT_EQ(verdict.outcome, Outcome::failed);
+  EXPECT_EQ(verdict.reason, "atom_fused: claims quantize_from fp32, the contract has model_dtype");
+  report.claims[0].allowed = true;
+  EXPECT_EQ(case_verdict(report).outcome, Outcome::passed);
+  report.claims[0].allowed = false;
+  report.claims[0].gates = false;
+  EXPECT_EQ(case_verdict(report).outcome, Outcome::passed);
 }
 
 }  // namespace

@@ -38,6 +38,15 @@ TEST(Schema, HoldsForVerify) {
   expect_valid_json({"verify", "--strict", kDecode, kPrefill, kGraph}, 1);
 }
 
+TEST(Schema, HoldsForClaimsAndAllowedChoices) {
+  const TemporaryFolder folder;
+  const auto file = (folder / "claims.h5").string();
+  CaptureReader reader(kDecode, in_process());
+  const Outputs outputs = reader.read_path("nvcc_fused");
+  add_path(kDecode, file, {"claiming", &outputs, {{"topk", std::int64_t{8}}}});
+  expect_valid_json({"verify", "--device", "none", "--allow", "quantize_from=fp32", file}, 0);
+}
+
 TEST(Schema, HoldsForOneStageAndForASelectionThatDiffers) {
   expect_valid_json({"verify", "--stage", "index_topk", kDecode}, 0);
   const TemporaryFolder folder;
