@@ -1,5 +1,7 @@
 #include "device/recording_files.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cctype>
 #include <fstream>
@@ -22,11 +24,17 @@ std::string recording_file_name(std::size_t index, std::string name, std::string
 }
 
 void write_recording_file(const fs::path& file, std::span<const std::byte> bytes) {
-  std::ofstream stream(file, std::ios::binary);
+  const fs::path unfinished = file.string() + ".tmp." + std::to_string(getpid());
+  std::ofstream stream(unfinished, std::ios::binary);
   stream.write(reinterpret_cast<const char*>(bytes.data()),
                static_cast<std::streamsize>(bytes.size()));
   stream.close();
-  if (!stream) throw Error::infrastructure(file.string(), "cannot be written");
+  std::error_code failure;
+  if (stream) fs::rename(unfinished, file, failure);
+  if (stream && !failure) return;
+  std::error_code ignored;
+  fs::remove(unfinished, ignored);
+  throw Error::infrastructure(file.string(), "cannot be written");
 }
 
 std::vector<std::byte> read_recording_file(const fs::path& file) {

@@ -14,7 +14,7 @@ namespace zerodiff::device {
 // file systems or shells may not like become '_'.
 std::string recording_file_name(std::size_t index, std::string name, std::string_view state);
 
-// Throws Error (infrastructure) if it cannot be written.
+// Writes the whole file or leaves what was there. Throws Error (infrastructure) if it cannot.
 void write_recording_file(const std::filesystem::path& file, std::span<const std::byte> bytes);
 // Throws Error: input if there is none, infrastructure if it cannot be read.
 std::vector<std::byte> read_recording_file(const std::filesystem::path& file);

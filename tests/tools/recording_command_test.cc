@@ -15,7 +15,7 @@ namespace fs = std::filesystem;
 const std::string kDecode = captured("decode_fp8");
 
 std::string recorded(const TemporaryFolder& folder, const std::string& path) {
-  const std::string recording = (folder / ("recording_" + path)).string();
+  std::string recording = (folder / ("recording_" + path)).string();
   const ToolRun run = run_tool({"replay", kDecode, "--path", path, "--record", recording});
   EXPECT_EQ(run.exit_code, 0) << run.err;
   return recording;
