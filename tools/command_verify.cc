@@ -66,6 +66,7 @@ std::vector<CaseResult> judge_in_parallel(const VerifyCommand& command,
   std::vector<std::promise<CaseResult>> results(command.captures.size());
   std::atomic<std::size_t> next = 0;
   std::vector<std::jthread> workers;
+  workers.reserve(devices.size());
   for (const std::string& device : devices) {
     workers.emplace_back([&, device] {
       for (std::size_t i = next++; i < results.size(); i = next++) {
