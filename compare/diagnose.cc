@@ -12,7 +12,7 @@ namespace zerodiff::compare {
 namespace {
 
 Explanation explanation_of(const RankedHypothesis& ranked) {
-  return {ranked.hypothesis.id,    ranked.hypothesis.detail, ranked.hypothesis.stage,
+  return {ranked.hypothesis.id,   ranked.hypothesis.detail, ranked.hypothesis.stage,
           ranked.score.explained, ranked.score.of,          ranked.score.contradicted};
 }
 
@@ -55,6 +55,7 @@ class Diagnostician {
       if (auto one = diagnose(output, branch)) result.push_back(std::move(*one));
     }
     name_whole_caches_unwritten(result);
+    name_asymmetric_scales(result);
     return result;
   }
 
@@ -106,6 +107,13 @@ class Diagnostician {
     std::ranges::move(fitted_hypotheses(contract_, tensor, set), std::back_inserter(list));
     if (tensor.output != "kv_cache") return list;
     const Branch other = tensor.branch == Branch::k ? Branch::v : Branch::k;
+    // K and V moved alike, then the other one alone.
+    const std::size_t own = list.size();
+    for (std::size_t i = 0; i < own; ++i) {
+      if (!list[i].moves()) continue;
+      list.push_back(list[i]);
+      list.back().branches = {Branch::k, Branch::v};
+    }
     for (Hypothesis& hypothesis : hypotheses_for(contract_, other)) {
       if (hypothesis.moves()) list.push_back(std::move(hypothesis));
     }
@@ -148,9 +156,9 @@ class Diagnostician {
   void name_whole_caches_unwritten(std::vector<DiagnosedTensor>& result) const {
     const LayerCall& call = contract_.call();
     const bool joined = call.config.kv_storage == KvStorage::block_contiguous;
-    const bool unwritten = joined ? identical(call.kv_cache, got_.kv_cache)
-                                  : identical(call.k_cache, got_.k_cache) &&
-                                        identical(call.v_cache, got_.v_cache);
+    const bool unwritten =
+        joined ? identical(call.kv_cache, got_.kv_cache)
+               : identical(call.k_cache, got_.k_cache) && identical(call.v_cache, got_.v_cache);
     if (!unwritten) return;
     for (DiagnosedTensor& tensor : result) {
       auto& best = tensor.diagnosis.best;
@@ -159,6 +167,21 @@ class Diagnostician {
       best->id = "kv-write-to-copy";
       best->detail = "no element of the K/V caches stored";
     }
+  }
+
+  // One of K and V stored without its scale, the other one as it should be.
+  static void name_asymmetric_scales(std::vector<DiagnosedTensor>& result) {
+    std::vector<Diagnosis*> of_kv;
+    for (DiagnosedTensor& tensor : result) {
+      const std::string& name = tensor.diagnosis.tensor;
+      if (name == "k" || name == "v") of_kv.push_back(&tensor.diagnosis);
+    }
+    if (of_kv.size() != 1 || of_kv[0]->id() != "scale-ignored-write") return;
+    Explanation& best = *of_kv[0]->best;
+    of_kv[0]->ties.push_back(best);
+    best.id = "scale-write-read-asymmetry";
+    best.detail = of_kv[0]->tensor == "k" ? "V scaled, K stored without its scale"
+                                          : "K scaled, V stored without its scale";
   }
 
   HeadContract contract_;

@@ -16,11 +16,11 @@ inline constexpr double kCloseShare = 0.9;
 
 // One hypothesis held against the mismatching elements of one tensor.
 struct Explanation {
-  std::string id;               // a class of docs/faults.md, "fp8-rounding-chain"
-  std::string detail;           // the mutation in words: "quantised from fp32, not from bfloat16"
-  std::string stage;            // where it happens, one of the frozen stage names
-  std::int64_t explained = 0;   // mismatching elements that have exactly the hypothesis's bits
-  std::int64_t of = 0;          // mismatching elements
+  std::string id;              // a class of docs/faults.md, "fp8-rounding-chain"
+  std::string detail;          // the mutation in words: "quantised from fp32, not from bfloat16"
+  std::string stage;           // where it happens, one of the frozen stage names
+  std::int64_t explained = 0;  // mismatching elements that have exactly the hypothesis's bits
+  std::int64_t of = 0;         // mismatching elements
   // Matching elements, in the heads that have a mismatch, that the hypothesis would have changed.
   std::int64_t contradicted = 0;
 
@@ -40,7 +40,7 @@ struct Diagnosis {
   // owns (an untouched one that changed) adds its slot to stray_slots instead.
   std::vector<std::int64_t> tokens;
   std::vector<std::int64_t> stray_slots;
-  std::string pattern;          // "rows >= 3, dims >= 64"; "all" if nothing stands out
+  std::string pattern;  // "rows >= 3, dims >= 64"; "all" if nothing stands out
 
   std::optional<Explanation> best;       // nullopt: unexplained
   std::optional<Explanation> runner_up;  // the next one, if it is close

@@ -64,8 +64,8 @@ std::optional<double> common_scale(const HeadContract& contract, const JudgedTen
   Interval common;
   for (const AffectedHead& head : sample_heads(set.heads, kFittedHeads)) {
     const HeadBits bits = found_bits(contract, tensor, head.at);
-    const Head values = contract.to_quantise(
-        tensor.branch, evaluate_head(contract, nullptr, head.at).z);
+    const Head values =
+        contract.to_quantise(tensor.branch, evaluate_head(contract, nullptr, head.at).z);
     for (std::size_t d = 0; d < bits.size(); ++d) {
       const auto scales = scales_of(format, values[d], bits[d]);
       if (!scales) continue;
@@ -96,13 +96,16 @@ void add_scale(const HeadContract& contract, const JudgedTensor& tensor, const M
   };
   std::array<char, 32> text{};
   std::snprintf(text.data(), text.size(), "%.9g", *scale);
-  list.push_back({"scale-stale", "stored by another scale, about " + std::string(text.data()),
-                  storing_stage(tensor.branch), {tensor.branch}, std::move(mutation)});
+  list.push_back({"scale-stale",
+                  "stored by another scale, about " + std::string(text.data()),
+                  storing_stage(tensor.branch),
+                  {tensor.branch},
+                  std::move(mutation)});
 }
 
 class PositionFit {
  public:
-  PositionFit(const HeadContract& contract, const JudgedTensor& tensor) 
+  PositionFit(const HeadContract& contract, const JudgedTensor& tensor)
       : contract_(contract), tensor_(tensor) {
     const LayerCall& call = contract.call();
     if (call.cos_sin_rows.present()) {
@@ -169,8 +172,8 @@ Mutation rotated_by(std::function<std::int64_t(const HeadContract&, std::int64_t
   return mutation;
 }
 
-void add_positions(const HeadContract& contract, const JudgedTensor& tensor,
-                   const MismatchSet& set, std::vector<Hypothesis>& list) {
+void add_positions(const HeadContract& contract, const JudgedTensor& tensor, const MismatchSet& set,
+                   std::vector<Hypothesis>& list) {
   if (tensor.branch == Branch::v || set.heads.empty()) return;
   const auto positions = fitted_positions(contract, tensor, set);
   if (positions.empty()) return;
@@ -184,13 +187,19 @@ void add_positions(const HeadContract& contract, const JudgedTensor& tensor,
                        std::to_string(contract.position(row)) + ")";
   if (shifts.size() == 1) {
     const std::int64_t shift = *shifts.begin();
-    list.push_back({"rope-position-wrong", std::move(detail), "qk_norm_rope", {tensor.branch},
+    list.push_back({"rope-position-wrong",
+                    std::move(detail),
+                    "qk_norm_rope",
+                    {tensor.branch},
                     rotated_by([shift](const HeadContract& c, std::int64_t token) {
                       return c.position(token) + shift;
                     })});
     return;
   }
-  list.push_back({"rope-position-wrong", std::move(detail), "qk_norm_rope", {tensor.branch},
+  list.push_back({"rope-position-wrong",
+                  std::move(detail),
+                  "qk_norm_rope",
+                  {tensor.branch},
                   rotated_by([positions](const HeadContract& c, std::int64_t token) {
                     const auto found = positions.find(token);
                     return found == positions.end() ? c.position(token) : found->second;

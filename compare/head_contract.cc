@@ -105,9 +105,8 @@ const Head& HeadContract::weight(Branch branch) const {
 }
 
 float HeadContract::norm_factor(const Head& x) const {
-  return reference::reciprocal_rms(
-      reference::sum_of_squares(x, reference::SumsqOrder::lane_sum128),
-      call_->config.rms_norm_eps, 0);
+  return reference::reciprocal_rms(reference::sum_of_squares(x, reference::SumsqOrder::lane_sum128),
+                                   call_->config.rms_norm_eps, 0);
 }
 
 Head HeadContract::norm(const HeadAt& at, const Head& x) const {

@@ -110,21 +110,27 @@ std::uint8_t negative_zero_kept(ElementType format, float scaled, Overflow overf
   return code == 0 && std::signbit(scaled) ? 0x80 : code;
 }
 
+enum class Beyond : std::uint8_t { modulo, clamped, clamped_signed };
+
 struct IntegerCast {
   const char* words;
-  bool of_code;  // of the fp8 value instead of the scaled one
-  bool rounded;  // to the nearest, instead of truncated
-  bool clamped;  // to 0..255, instead of modulo 256
+  bool of_code;   // of the fp8 value instead of the scaled one
+  bool rounded;   // to the nearest, instead of truncated
+  Beyond beyond;  // what becomes of values that are no byte
 };
 constexpr IntegerCast kIntegerCasts[] = {
-    {"the fp8 value converted to an integer, clamped", true, false, true},
-    {"the fp8 value converted to an integer, modulo 256", true, false, false},
-    {"the fp8 value rounded to an integer, clamped", true, true, true},
-    {"the fp8 value rounded to an integer, modulo 256", true, true, false},
-    {"the scaled value truncated to an integer, clamped", false, false, true},
-    {"the scaled value truncated to an integer, modulo 256", false, false, false},
-    {"the scaled value rounded to an integer, clamped", false, true, true},
-    {"the scaled value rounded to an integer, modulo 256", false, true, false},
+    {"the fp8 value truncated to an integer, modulo 256", true, false, Beyond::modulo},
+    {"the fp8 value truncated to 0..255", true, false, Beyond::clamped},
+    {"the fp8 value truncated to -128..127", true, false, Beyond::clamped_signed},
+    {"the fp8 value rounded to an integer, modulo 256", true, true, Beyond::modulo},
+    {"the fp8 value rounded to 0..255", true, true, Beyond::clamped},
+    {"the fp8 value rounded to -128..127", true, true, Beyond::clamped_signed},
+    {"the scaled value truncated to an integer, modulo 256", false, false, Beyond::modulo},
+    {"the scaled value truncated to 0..255", false, false, Beyond::clamped},
+    {"the scaled value truncated to -128..127", false, false, Beyond::clamped_signed},
+    {"the scaled value rounded to an integer, modulo 256", false, true, Beyond::modulo},
+    {"the scaled value rounded to 0..255", false, true, Beyond::clamped},
+    {"the scaled value rounded to -128..127", false, true, Beyond::clamped_signed},
 };
 
 std::uint8_t integer_byte(const IntegerCast& cast, ElementType format, float scaled,
@@ -136,7 +142,8 @@ std::uint8_t integer_byte(const IntegerCast& cast, ElementType format, float sca
   }
   if (std::isnan(value)) return 0;
   value = cast.rounded ? std::nearbyint(value) : std::trunc(value);
-  if (cast.clamped) return static_cast<std::uint8_t>(std::clamp(value, 0.0, 255.0));
+  if (cast.beyond == Beyond::clamped) value = std::clamp(value, 0.0, 255.0);
+  if (cast.beyond == Beyond::clamped_signed) value = std::clamp(value, -128.0, 127.0);
   value = std::clamp(value, -0x1p31, 0x1p31);
   return static_cast<std::uint8_t>(static_cast<std::int64_t>(value) & 0xFF);
 }
@@ -192,14 +199,16 @@ Mutation other_source(Branch branch) {
 
 std::string source_words(const HeadContract& contract, Branch branch) {
   const LayerConfig& config = contract.call().config;
-  const bool rounded = branch == Branch::index_q ? config.index_q_from == IndexQFrom::model_dtype
-                                                 : config.quantize_from == QuantizeFrom::model_dtype;
+  const bool rounded = branch == Branch::index_q
+                           ? config.index_q_from == IndexQFrom::model_dtype
+                           : config.quantize_from == QuantizeFrom::model_dtype;
   const std::string dtype(name_of(contract.call().model_dtype()));
   return rounded ? "quantised from fp32, not from " + dtype
                  : "quantised from " + dtype + ", not from fp32";
 }
 
-void add_rounding(ElementType format, const std::function<void(std::string, std::string, Mutation)>& add) {
+void add_rounding(ElementType format,
+                  const std::function<void(std::string, std::string, Mutation)>& add) {
   add("fp8-round-half-away", "ties rounded away from zero",
       encoding([](ElementType type, float scaled, Overflow) {
         return rounded_by_magnitude(type, scaled, true);

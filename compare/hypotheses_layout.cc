@@ -72,12 +72,11 @@ void add_page_layouts(Branch branch, const Add& add) {
       on_page(other_width));
   add("kv-v-layout", value ? "V in the layout of K" : "K in the layout of V",
       on_page(other_tensor));
-  add(value ? "kv-v-layout" : "kv-writer-flat-reader-shuffle",
-      "pages laid out as [head][16][dim]", on_page(head_major));
-  add(value ? "kv-v-layout" : "kv-writer-flat-reader-shuffle",
-      "pages laid out as [head][dim][16]", on_page(dim_major));
-  add("kv-writer-flat-reader-shuffle", "pages laid out as [16][head][dim]",
-      on_page(token_major));
+  add(value ? "kv-v-layout" : "kv-writer-flat-reader-shuffle", "pages laid out as [head][16][dim]",
+      on_page(head_major));
+  add(value ? "kv-v-layout" : "kv-writer-flat-reader-shuffle", "pages laid out as [head][dim][16]",
+      on_page(dim_major));
+  add("kv-writer-flat-reader-shuffle", "pages laid out as [16][head][dim]", on_page(token_major));
   add("kv-head-offset-missing", "every head stored at head 0", on_page(first_head));
 }
 
@@ -91,7 +90,10 @@ Mutation on_plane(std::function<std::int64_t(const HeadContract&, Branch)> base,
     if (slot < 0) return -1;
     PagedLayout layout = contract.layout(at.branch);
     layout.base_page = base(contract, at.branch);
-    const PagePlace place = reference::page_of(slot_of(slot));
+    const std::int64_t moved = slot_of(slot);
+    if (moved + layout.base_page * kPageSize < 0) return -1;
+    const PagePlace place{moved >= 0 ? moved / kPageSize : -((-moved + kPageSize - 1) / kPageSize),
+                          slot % kPageSize};
     return layout.element(place.page, at.head, place.offset, dim);
   }};
 }
@@ -100,23 +102,32 @@ std::int64_t as_mapped(std::int64_t slot) {
   return slot;
 }
 
+// Whole blocks too far or too early.
+void add_page_shifts(const Add& add) {
+  for (const std::int64_t shift : {kBlockSize, -kBlockSize}) {
+    const char* const words = shift > 0 ? "stored 8 pages too far" : "stored 8 pages too early";
+    add("kv-plane-offset", words,
+        on_plane([](const HeadContract& c, Branch b) { return c.layout(b).base_page; },
+                 [shift](std::int64_t slot) { return slot + shift; }));
+  }
+}
+
 void add_joined_planes(Branch branch, const Add& add) {
   const bool value = branch == Branch::v;
   add("kv-plane-offset", value ? "V stored in K's pages" : "K stored in V's pages",
       on_plane([](const HeadContract&, Branch b) { return b == Branch::v ? 0 : kPagesPerBlock; },
                as_mapped));
   add("kv-plane-offset", "K's plane taken to precede V's plane as a whole",
-      on_plane(
-          [](const HeadContract& c, Branch b) {
-            return b == Branch::v ? c.call().num_blocks() * kPagesPerBlock : 0;
-          },
-          reference::unrebase_slot));
-  add("kv-plane-offset", "the slot not rebased",
+      on_plane([](const HeadContract& c,
+                  Branch b) { return b == Branch::v ? c.call().num_blocks() * kPagesPerBlock : 0; },
+               reference::unrebase_slot));
+  add("stride-ignored", "the slot not rebased: pages taken to be contiguous",
       on_plane([](const HeadContract& c, Branch b) { return c.layout(b).base_page; },
                reference::unrebase_slot));
   add("kv-plane-offset", "the slot rebased twice",
       on_plane([](const HeadContract& c, Branch b) { return c.layout(b).base_page; },
                reference::rebase_slot));
+  add_page_shifts(add);
   Mutation interleaved;
   interleaved.place = [](const HeadContract& contract, const HeadAt& at,
                          std::int64_t dim) -> std::int64_t {
@@ -139,13 +150,11 @@ void add_separate_planes(Branch branch, const Add& add) {
   Mutation swapped_in_its_layout = swapped;
   swapped_in_its_layout.place = on_page(other_tensor).place;
   add("kv-plane-offset", value ? "K stored as V" : "V stored as K", std::move(swapped));
-  add("kv-plane-offset",
-      value ? "K stored as V, in K's layout" : "V stored as K, in V's layout",
+  add("kv-plane-offset", value ? "K stored as V, in K's layout" : "V stored as K, in V's layout",
       std::move(swapped_in_its_layout));
   add("kv-plane-offset", "slots rebased though the planes are separate",
       on_plane([](const HeadContract&, Branch) { return 0; }, reference::rebase_slot));
-  add("kv-plane-offset", "pages counted 8 pages later",
-      on_plane([](const HeadContract&, Branch) { return kPagesPerBlock; }, as_mapped));
+  add_page_shifts(add);
 }
 
 }  // namespace

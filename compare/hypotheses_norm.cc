@@ -75,24 +75,23 @@ Head truncated_to_bfloat16(const Head& weight) {
   return result;
 }
 
-// Where y = (x * r) * (1 + w) is rounded to the model dtype.
+// Where y = (x * r) * (1 + w) is rounded to 16 bits.
 struct RoundingPoints {
   const char* words;
   bool u, r, scaled, weight, y;
 };
 constexpr RoundingPoints kRoundingPoints[] = {
-    {"y rounded to the model dtype before RoPE", false, false, false, false, true},
-    {"x*r rounded to the model dtype before the weight", false, false, true, false, false},
-    {"x*r and y rounded to the model dtype", false, false, true, false, true},
-    {"the mean of squares rounded to the model dtype", true, false, false, false, false},
-    {"r rounded to the model dtype", false, true, false, false, false},
-    {"x*r, 1+w and y rounded to the model dtype", false, false, true, true, true},
-    {"r, x*r and y rounded to the model dtype", false, true, true, false, true},
+    {"y rounded before RoPE", false, false, false, false, true},
+    {"x*r rounded before the weight", false, false, true, false, false},
+    {"x*r and y rounded", false, false, true, false, true},
+    {"the mean of squares rounded", true, false, false, false, false},
+    {"r rounded", false, true, false, false, false},
+    {"x*r, 1+w and y rounded", false, false, true, true, true},
+    {"r, x*r and y rounded", false, true, true, false, true},
 };
 
-Mutation rounded_at(const RoundingPoints& points) {
-  return {.norm = [points](const HeadContract& contract, const HeadAt& at, const Head& x) {
-    const ElementType type = contract.call().model_dtype();
+Mutation rounded_at(const RoundingPoints& points, ElementType type) {
+  return {.norm = [points, type](const HeadContract& contract, const HeadAt& at, const Head& x) {
     const auto rounded = [type](bool yes, float value) {
       return yes ? reference::round_to_model_dtype(type, value) : value;
     };
@@ -109,17 +108,25 @@ Mutation rounded_at(const RoundingPoints& points) {
   }};
 }
 
+// The model dtype first; kernels written for bfloat16 round float16 models to it as well.
+std::vector<ElementType> rounding_types(const HeadContract& contract) {
+  const ElementType type = contract.call().model_dtype();
+  return {type, other_16bit(type)};
+}
+
 using Add = std::function<void(std::string, std::string, Mutation)>;
 
 void add_weights(const HeadContract& contract, Branch branch, const Add& add) {
   add("norm-gemma-offset-missing", "multiplied by w, not by 1+w",
       weighted([](const HeadContract& c, const HeadAt& at) { return c.weight(at.branch); }));
-  add("norm-gemma-offset-bf16", "1+w formed in the model dtype",
-      weighted([](const HeadContract& c, const HeadAt& at) {
-        Head factors = one_plus(c.weight(at.branch));
-        reference::round_to_model_dtype(c.call().model_dtype(), factors);
-        return factors;
-      }));
+  for (const ElementType type : rounding_types(contract)) {
+    add("norm-gemma-offset-bf16", "1+w formed in " + std::string(name_of(type)),
+        weighted([type](const HeadContract& c, const HeadAt& at) {
+          Head factors = one_plus(c.weight(at.branch));
+          reference::round_to_model_dtype(type, factors);
+          return factors;
+        }));
+  }
   for (const Branch other : kBranches) {
     if (other == branch || other == Branch::v) continue;
     if (contract.call().config.skip_index_branch &&
@@ -128,9 +135,8 @@ void add_weights(const HeadContract& contract, Branch branch, const Add& add) {
     }
     add("norm-wrong-weight",
         std::string(name_of(other)) + "_norm_weight used for " + name_of(branch),
-        weighted([other](const HeadContract& c, const HeadAt&) {
-          return one_plus(c.weight(other));
-        }));
+        weighted(
+            [other](const HeadContract& c, const HeadAt&) { return one_plus(c.weight(other)); }));
   }
 }
 
@@ -142,16 +148,14 @@ void add_truncated_weights(const HeadContract& contract, const Add& add) {
           return one_plus(change(c.weight(at.branch)));
         }));
   };
-  changed("weights read as " + std::string(name_of(other_16bit(type))), [type](const Head& w) {
-    return through_bits(w, type, other_16bit(type));
-  });
+  changed("weights read as " + std::string(name_of(other_16bit(type))),
+          [type](const Head& w) { return through_bits(w, type, other_16bit(type)); });
   changed("weights read as fp32", [type](const Head& w) { return read_as_fp32(w, type); });
-  changed("weights rounded to " + std::string(name_of(other_16bit(type))),
-          [type](const Head& w) {
-            Head rounded = w;
-            reference::round_to_model_dtype(other_16bit(type), rounded);
-            return rounded;
-          });
+  changed("weights rounded to " + std::string(name_of(other_16bit(type))), [type](const Head& w) {
+    Head rounded = w;
+    reference::round_to_model_dtype(other_16bit(type), rounded);
+    return rounded;
+  });
   changed("weights truncated to bfloat16", truncated_to_bfloat16);
 }
 
@@ -168,9 +172,9 @@ void add_eps(const Add& add) {
   add("norm-eps-placement", "eps added to the root, not under it", with_factor(root_plus_eps));
   add("norm-eps-placement", "eps added to the sum, not to the mean", with_factor(eps_on_sum));
   constexpr std::pair<float, const char*> kOther[] = {
-      {0.0F, "eps left out"},      {1e-5F, "eps 1e-5"},   {1e-4F, "eps 1e-4"},
-      {1e-3F, "eps 1e-3"},         {1e-6F, "eps 1e-6"},   {1e-7F, "eps 1e-7"},
-      {1e-8F, "eps 1e-8"},         {1e-12F, "eps 1e-12"}, {1.1920929e-7F, "eps 2^-23"}};
+      {0.0F, "eps left out"}, {1e-5F, "eps 1e-5"},   {1e-4F, "eps 1e-4"},
+      {1e-3F, "eps 1e-3"},    {1e-6F, "eps 1e-6"},   {1e-7F, "eps 1e-7"},
+      {1e-8F, "eps 1e-8"},    {1e-12F, "eps 1e-12"}, {1.1920929e-7F, "eps 2^-23"}};
   for (const auto& [eps, words] : kOther) {
     add("norm-eps-placement", words, with_factor([eps = eps](const HeadContract&, const Head& x) {
           return reference::reciprocal_rms(sum_of_squares(x), eps, 0);
@@ -185,8 +189,11 @@ void add_norm_hypotheses(const HeadContract& contract, Branch branch, Hypotheses
   const Add add = [&](std::string id, std::string detail, Mutation mutation) {
     list.push_back({std::move(id), std::move(detail), kStage, {branch}, std::move(mutation)});
   };
-  for (const RoundingPoints& points : kRoundingPoints) {
-    add("norm-rounding-point", points.words, rounded_at(points));
+  for (const ElementType type : rounding_types(contract)) {
+    for (const RoundingPoints& points : kRoundingPoints) {
+      add("norm-rounding-point", points.words + std::string(" to ") + std::string(name_of(type)),
+          rounded_at(points, type));
+    }
   }
   add_weights(contract, branch, add);
   add_truncated_weights(contract, add);

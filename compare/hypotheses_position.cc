@@ -88,7 +88,8 @@ class TableBase {
     return std::nullopt;
   }
 
-  static double angle(double theta, std::int64_t rotary_dim, std::int64_t i, std::int64_t position) {
+  static double angle(double theta, std::int64_t rotary_dim, std::int64_t i,
+                      std::int64_t position) {
     const double exponent = -2.0 * static_cast<double>(i) / static_cast<double>(rotary_dim);
     return static_cast<double>(position) * std::pow(theta, exponent);
   }

@@ -65,6 +65,18 @@ void offset_pairs(const HeadContract& contract, const HeadAt& at, Head& z) {
   }
 }
 
+// The same for the rotated dims alone.
+void offset_partners(const HeadContract& contract, const HeadAt& at, Head& z) {
+  const reference::RopeRow row = row_at(contract, at);
+  const Head y = z;
+  for (std::int64_t i = 0; i < row.half; ++i) {
+    const Angle angle = angle_of(row, i);
+    const std::int64_t j = i + row.half;
+    z[dim(i)] = std::fma(y[dim(i)], angle.cos, -(y[dim(i ^ (kHeadDim / 2))] * angle.sin));
+    z[dim(j)] = std::fma(y[dim(j)], angle.cos, y[dim(j ^ (kHeadDim / 2))] * angle.sin);
+  }
+}
+
 // Element of the RoPE table's memory, whatever row it is in.
 float table_element(const HeadContract& contract, std::int64_t element) {
   const Tensor& table = contract.call().cos_sin_cache;
@@ -162,10 +174,13 @@ void stored_and_rotated_again(const HeadContract& contract, const HeadAt& at, He
   z = contract.rope(at, z);
 }
 
-void table_rounded(const HeadContract& contract, const HeadAt& at, Head& z, ElementType type) {
+enum class Rounded : std::uint8_t { both, cos, sin };
+
+void table_rounded(const HeadContract& contract, const HeadAt& at, Head& z, ElementType type,
+                   Rounded which) {
   reference::RopeRow row = row_at(contract, at);
-  reference::round_to_model_dtype(type, row.cos);
-  reference::round_to_model_dtype(type, row.sin);
+  if (which != Rounded::sin) reference::round_to_model_dtype(type, row.cos);
+  if (which != Rounded::cos) reference::round_to_model_dtype(type, row.sin);
   reference::apply_rope(z, row, reference::RopeContraction::fma_cos);
 }
 
@@ -177,6 +192,10 @@ std::int64_t group_head(const HeadContract& contract, std::int64_t head) {
 }
 std::int64_t same_head(const HeadContract& contract, std::int64_t head) {
   return head % contract.heads(Branch::k);
+}
+
+std::int64_t first_head(const HeadContract&, std::int64_t) {
+  return 0;
 }
 
 using HeadMap = std::int64_t (*)(const HeadContract&, std::int64_t);
@@ -198,6 +217,16 @@ Mutation dims_from_key(HeadMap map, std::int64_t first_half, std::int64_t last_h
   });
 }
 
+// Dims >= 64 taken from the packed row's k, untouched.
+Mutation dims_from_packed_key(HeadMap map) {
+  return rotated([=](const HeadContract& contract, const HeadAt& at, Head& z) {
+    const HeadAt from{Branch::k, at.token, map(contract, at.head)};
+    const Head key = contract.read(contract.first_element(from));
+    z = contract.rope(at, z);
+    for (std::int64_t d = kHeadDim / 2; d < kHeadDim; ++d) z[dim(d)] = key[dim(d)];
+  });
+}
+
 // The pairs' partners taken from the key.
 Mutation partners_from_key(HeadMap map) {
   return rotated([=](const HeadContract& contract, const HeadAt& at, Head& z) {
@@ -207,14 +236,14 @@ Mutation partners_from_key(HeadMap map) {
     for (std::int64_t i = 0; i < row.half; ++i) {
       const Angle angle = angle_of(row, i);
       z[dim(i)] = std::fma(z[dim(i)], angle.cos, -(partner[dim(i + row.half)] * angle.sin));
-      z[dim(i + row.half)] =
-          std::fma(z[dim(i + row.half)], angle.cos, partner[dim(i)] * angle.sin);
+      z[dim(i + row.half)] = std::fma(z[dim(i + row.half)], angle.cos, partner[dim(i)] * angle.sin);
     }
   });
 }
 
 void add_cross(const Add& add) {
-  for (const HeadMap map : {HeadMap{group_head}, HeadMap{same_head}}) {
+  for (const HeadMap map : {HeadMap{group_head}, HeadMap{same_head}, HeadMap{first_head}}) {
+    add("rope-qk-cross", "dims >= 64 taken from k as it came", dims_from_packed_key(map));
     add("rope-qk-cross", "the second rotated half computed from k", dims_from_key(map, 1, 2));
     add("rope-qk-cross", "the first rotated half computed from k", dims_from_key(map, 0, 1));
     add("rope-qk-cross", "dims >= 64 computed from k", dims_from_key(map, -1, -1));
@@ -252,6 +281,7 @@ void add_pairs(const HeadContract& contract, const Add& add) {
   add("rope-rotary-dim-ignored", "every stretch of rotary_dim dims rotated",
       rotated(every_stretch));
   add("rope-pair-offset", "partners 64 dims apart", rotated(offset_pairs));
+  add("rope-pair-offset", "rotated dims with partners 64 dims apart", rotated(offset_partners));
 }
 
 void add_overwritten(const Add& add) {
@@ -280,10 +310,14 @@ void add_rope_hypotheses(const HeadContract& contract, Branch branch, Hypotheses
   add_overwritten(add);
   for (const ElementType type : {ElementType::bfloat16, ElementType::float16}) {
     if (type == contract.call().cos_sin_cache.type()) continue;
-    add("rope-table-dtype", "the table rounded to " + std::string(name_of(type)),
-        rotated([type](const HeadContract& c, const HeadAt& at, Head& z) {
-          table_rounded(c, at, z, type);
-        }));
+    for (const auto& [which, words] :
+         {std::pair{Rounded::both, "the table"}, std::pair{Rounded::cos, "cosines"},
+          std::pair{Rounded::sin, "sines"}}) {
+      add("rope-table-dtype", std::string(words) + " rounded to " + std::string(name_of(type)),
+          rotated([type, which = which](const HeadContract& c, const HeadAt& at, Head& z) {
+            table_rounded(c, at, z, type, which);
+          }));
+    }
   }
 }
 

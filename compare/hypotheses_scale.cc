@@ -19,8 +19,8 @@ using ScaleOf = std::function<float(const HeadContract&, const HeadAt&)>;
 
 // The contract with another scale.
 Mutation scaled_by(ScaleOf scale_of) {
-  return {.encode = [scale_of = std::move(scale_of)](const HeadContract& contract,
-                                                     const HeadAt& at, const Head& z) {
+  return {.encode = [scale_of = std::move(scale_of)](const HeadContract& contract, const HeadAt& at,
+                                                     const Head& z) {
     std::array<std::uint8_t, kHeadDim> codes;
     reference::quantize(contract.stored_type(at.branch), contract.to_quantise(at.branch, z),
                         scale_of(contract, at), contract.code_contract(at.branch), codes);
@@ -30,17 +30,17 @@ Mutation scaled_by(ScaleOf scale_of) {
 
 // Values multiplied by what `scale_of` gives, then stored without a scale.
 Mutation multiplied_by(ScaleOf scale_of) {
-  return {.encode = [scale_of = std::move(scale_of)](const HeadContract& contract,
-                                                     const HeadAt& at, const Head& z) {
+  return {.encode = [scale_of = std::move(scale_of)](const HeadContract& contract, const HeadAt& at,
+                                                     const Head& z) {
     const ElementType type = contract.stored_type(at.branch);
     const float factor = scale_of(contract, at);
     HeadBits bits;
     const Head values = is_fp8(type) ? contract.to_quantise(at.branch, z) : z;
     for (std::size_t d = 0; d < bits.size(); ++d) {
       const float value = values[d] * factor;
-      bits[d] = is_fp8(type) ? reference::encode_fp8(type, value,
-                                                     contract.code_contract(at.branch).overflow)
-                             : reference::to_model_dtype(type, value);
+      bits[d] = is_fp8(type)
+                    ? reference::encode_fp8(type, value, contract.code_contract(at.branch).overflow)
+                    : reference::to_model_dtype(type, value);
     }
     return bits;
   }};
@@ -49,8 +49,8 @@ Mutation multiplied_by(ScaleOf scale_of) {
 Mutation other_operation() {
   return {.encode = [](const HeadContract& contract, const HeadAt& at, const Head& z) {
     ScaleContract rules = contract.code_contract(at.branch);
-    rules.scale_op = rules.scale_op == ScaleOp::divide ? ScaleOp::multiply_reciprocal
-                                                       : ScaleOp::divide;
+    rules.scale_op =
+        rules.scale_op == ScaleOp::divide ? ScaleOp::multiply_reciprocal : ScaleOp::divide;
     std::array<std::uint8_t, kHeadDim> codes;
     reference::quantize(contract.stored_type(at.branch), contract.to_quantise(at.branch, z),
                         contract.scale(at), rules, codes);
@@ -84,9 +84,8 @@ class ScaleHypotheses {
         branch_ == Branch::k ? "K stored by v_scale" : "V stored by k_scale",
         scaled_by(other_plane_scale));
     add("scale-double-applied", "divided by the scale twice",
-        scaled_by([](const HeadContract& c, const HeadAt& at) {
-          return c.scale(at) * c.scale(at);
-        }));
+        scaled_by(
+            [](const HeadContract& c, const HeadAt& at) { return c.scale(at) * c.scale(at); }));
     const bool divides = contract_.call().config.scale_op == ScaleOp::divide;
     add("scale-recip-vs-div",
         divides ? "multiplied by the reciprocal, not divided"

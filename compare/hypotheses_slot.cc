@@ -54,8 +54,7 @@ SlotOf or_else(std::function<std::int64_t(const HeadContract&)> other) {
 }
 
 // Rows of slot -1 stored by an address that is computed from -1 all the same.
-using AddressOfMinusOne =
-    std::int64_t (*)(const HeadContract&, const HeadAt&, std::int64_t dim);
+using AddressOfMinusOne = std::int64_t (*)(const HeadContract&, const HeadAt&, std::int64_t dim);
 
 Mutation unguarded(AddressOfMinusOne address) {
   return {.place = [address](const HeadContract& contract, const HeadAt& at, std::int64_t dim) {
@@ -128,6 +127,34 @@ SlotOf from_table(std::int64_t column, std::int64_t block, std::int64_t offset) 
   };
 }
 
+// Rebased as if blocks held another number of tokens.
+Mutation other_rebase(std::int64_t block) {
+  return {.place = [block](const HeadContract& contract, const HeadAt& at,
+                           std::int64_t dim) -> std::int64_t {
+    const std::int64_t slot = slot_of_row(contract, at);
+    if (slot < 0) return -1;
+    const PagePlace place = reference::page_of(2 * (slot / block) * block + slot % block);
+    return contract.layout(at.branch).element(place.page, at.head, place.offset, dim);
+  }};
+}
+
+// Rows that store nothing, stored by what their entry of the mapping says.
+Mutation by_stale_entries() {
+  return {.place = [](const HeadContract& contract, const HeadAt& at,
+                      std::int64_t dim) -> std::int64_t {
+    const LayerCall& call = contract.call();
+    if (slot_of_row(contract, at) >= 0) return contract.place(at, dim);
+    const bool buffered = at.branch != Branch::index_k && reference::uses_graph_buffer(call);
+    const Tensor& mapping = buffered                       ? call.page16_slot_mapping
+                            : at.branch == Branch::index_k ? call.index_slot_mapping
+                                                           : call.slot_mapping;
+    if (!mapping.present()) return -1;
+    const std::int64_t slot = mapping.as<std::int64_t>()[static_cast<std::size_t>(at.token)];
+    if (slot < 0) return -1;
+    return place_of_slot(contract, at, buffered ? reference::unrebase_slot(slot) : slot, dim);
+  }};
+}
+
 void add_block_sizes(const HeadContract& contract, Branch branch, const Add& add) {
   for (const std::int64_t size : {4, 8, 32, 64, 128, 256, 640}) {
     const std::string text = std::to_string(size);
@@ -138,6 +165,12 @@ void add_block_sizes(const HeadContract& contract, Branch branch, const Add& add
     if (!contract.call().has_attention_metadata() || size == kBlockSize) continue;
     add("slot-block-size-mismatch", "slots from blocks of " + text + " tokens",
         by_slot(from_table(size, size, size)));
+  }
+  if (contract.scaled(branch) && joined(contract)) {
+    for (const std::int64_t size : {16, 32, 64, 256}) {
+      add("slot-block-size-mismatch", "rebased in blocks of " + std::to_string(size) + " tokens",
+          other_rebase(size));
+    }
   }
   if (!contract.call().has_attention_metadata()) return;
   add("slot-block-size-mismatch", "slots from blocks of 16 tokens",
@@ -159,23 +192,27 @@ std::int64_t other_mapping_slot(const HeadContract& contract, const HeadAt& at) 
 
 }  // namespace
 
-void add_slot_hypotheses(const HeadContract& contract, Branch branch, Hypotheses& list) {
+void add_unwritten_hypotheses(Branch branch, Hypotheses& list) {
   if (branch == Branch::q || branch == Branch::index_q) return;
-  const auto add_at = [&](const char* id, std::string detail, std::string stage,
-                          Mutation mutation) {
-    list.push_back({id, std::move(detail), std::move(stage), {branch}, std::move(mutation)});
-  };
-  const Add add = [&](const char* id, std::string detail, Mutation mutation) {
-    add_at(id, std::move(detail), kStage, std::move(mutation));
-  };
   Mutation nowhere;
   nowhere.place = [](const HeadContract&, const HeadAt&, std::int64_t) { return std::int64_t{-1}; };
-  if (branch == Branch::index_k) {
-    add_at("index-cache-not-written", "index K not stored", storing_stage(branch), nowhere);
-  } else {
-    add_at("kv-write-dropped", std::string(branch == Branch::k ? "K" : "V") + " not stored",
-           storing_stage(branch), nowhere);
-  }
+  const bool index = branch == Branch::index_k;
+  list.push_back({index ? "index-cache-not-written" : "kv-write-dropped",
+                  index                 ? "index K not stored"
+                  : branch == Branch::k ? "K not stored"
+                                        : "V not stored",
+                  storing_stage(branch),
+                  {branch},
+                  std::move(nowhere)});
+}
+
+void add_slot_hypotheses(const HeadContract& contract, Branch branch, Hypotheses& list) {
+  if (branch == Branch::q || branch == Branch::index_q) return;
+  const Add add = [&](const char* id, std::string detail, Mutation mutation) {
+    list.push_back({id, std::move(detail), kStage, {branch}, std::move(mutation)});
+  };
+  add("block-table-stale-tail", "rows that store nothing stored by their stale slots",
+      by_stale_entries());
   if (!contract.call().config.skip_index_branch) {
     add("index-slot-map-swapped",
         branch == Branch::index_k ? "index K stored by slot_mapping"

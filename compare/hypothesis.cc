@@ -14,8 +14,7 @@ HeadSteps evaluate_head(const HeadContract& contract, const Hypothesis* hypothes
   const bool mutated = hypothesis != nullptr && hypothesis->changes(at.branch);
   const Mutation& m = mutated ? hypothesis->mutation : kNone;
   const HeadAt from = m.content ? m.content(contract, at) : at;
-  const std::int64_t first =
-      m.source ? m.source(contract, from) : contract.first_element(from);
+  const std::int64_t first = m.source ? m.source(contract, from) : contract.first_element(from);
   HeadSteps steps;
   steps.x = contract.read(first);
   steps.y = m.norm ? m.norm(contract, from, steps.x) : contract.norm(from, steps.x);
@@ -54,6 +53,7 @@ std::vector<Hypothesis> hypotheses_for(const HeadContract& contract, Branch bran
   add_rope_hypotheses(contract, branch, list);
   add_rope_position_hypotheses(contract, branch, list);
   add_source_hypotheses(contract, branch, list);
+  add_unwritten_hypotheses(branch, list);
   add_layout_hypotheses(contract, branch, list);
   add_slot_hypotheses(contract, branch, list);
   return list;

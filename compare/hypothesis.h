@@ -32,9 +32,9 @@ struct Mutation {
 };
 
 struct Hypothesis {
-  std::string id;      // a class of docs/faults.md
-  std::string detail;  // the mutation in words
-  std::string stage;   // where it happens
+  std::string id;                // a class of docs/faults.md
+  std::string detail;            // the mutation in words
+  std::string stage;             // where it happens
   std::vector<Branch> branches;  // whose heads it changes
   Mutation mutation;
 
@@ -69,6 +69,7 @@ void add_norm_hypotheses(const HeadContract& contract, Branch branch, Hypotheses
 void add_rope_hypotheses(const HeadContract& contract, Branch branch, Hypotheses& list);
 void add_rope_position_hypotheses(const HeadContract& contract, Branch branch, Hypotheses& list);
 void add_source_hypotheses(const HeadContract& contract, Branch branch, Hypotheses& list);
+void add_unwritten_hypotheses(Branch branch, Hypotheses& list);
 void add_layout_hypotheses(const HeadContract& contract, Branch branch, Hypotheses& list);
 void add_slot_hypotheses(const HeadContract& contract, Branch branch, Hypotheses& list);
 

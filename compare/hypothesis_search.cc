@@ -139,8 +139,8 @@ double moved_share(const HeadContract& contract, const JudgedTensor& tensor,
     const std::int64_t own = contract.place(at, d);
     if (flat == own) continue;
     ++moved;
-    const bool hit = flat < 0 ? before.at(own) == got.at(own)
-                              : tensor.same(bits[index_of(d)], got.at(flat));
+    const bool hit =
+        flat < 0 ? before.at(own) == got.at(own) : tensor.same(bits[index_of(d)], got.at(flat));
     found += hit ? 1 : 0;
   }
   return moved == 0 ? -1 : static_cast<double>(found) / moved;
@@ -274,16 +274,15 @@ Score score_values(const HeadContract& contract, const JudgedTensor& tensor,
   if (heads.size() <= kSampleHeads) threads = 1;
   Score total;
   std::mutex mutex;
-  reference::parallel_for(static_cast<std::int64_t>(heads.size()), threads,
-                          [&](std::int64_t begin, std::int64_t end) {
-                            Score part;
-                            for (std::int64_t i = begin; i < end; ++i) {
-                              part = part + score_head(contract, tensor, hypothesis,
-                                                       heads[index_of(i)].at);
-                            }
-                            const std::lock_guard lock(mutex);
-                            total = total + part;
-                          });
+  reference::parallel_for(
+      static_cast<std::int64_t>(heads.size()), threads, [&](std::int64_t begin, std::int64_t end) {
+        Score part;
+        for (std::int64_t i = begin; i < end; ++i) {
+          part = part + score_head(contract, tensor, hypothesis, heads[index_of(i)].at);
+        }
+        const std::lock_guard lock(mutex);
+        total = total + part;
+      });
   return total;
 }
 

@@ -40,8 +40,7 @@ class AxisSearch {
     const std::int64_t high = hit_.back();
     // Halves first: their bound is a rounder number than the outermost hit.
     for (const std::int64_t bound : {32, 64, 96}) {
-      try_one(plural_ + " >= " + std::to_string(bound),
-              [=](std::int64_t v) { return v >= bound; });
+      try_one(plural_ + " >= " + std::to_string(bound), [=](std::int64_t v) { return v >= bound; });
       try_one(plural_ + " < " + std::to_string(bound), [=](std::int64_t v) { return v < bound; });
     }
     try_one(plural_ + " >= " + std::to_string(low), [=](std::int64_t v) { return v >= low; });
@@ -55,9 +54,9 @@ class AxisSearch {
   void add_remainders() {
     for (const std::int64_t m : {2, 4, 8, 16}) {
       const std::int64_t rest = hit_.front() % m;
-      std::string text = m == 2 ? (rest == 0 ? "even " : "odd ") + plural_ + " only"
-                                : plural_ + " % " + std::to_string(m) +
-                                      " = " + std::to_string(rest) + " only";
+      std::string text =
+          m == 2 ? (rest == 0 ? "even " : "odd ") + plural_ + " only"
+                 : plural_ + " % " + std::to_string(m) + " = " + std::to_string(rest) + " only";
       try_one(std::move(text), [=](std::int64_t v) { return v % m == rest; });
     }
   }
@@ -98,8 +97,7 @@ Values up_to(std::int64_t count) {
   return values;
 }
 
-Values hit_dims(const HeadContract& contract, const JudgedTensor& tensor,
-                const MismatchSet& set) {
+Values hit_dims(const HeadContract& contract, const JudgedTensor& tensor, const MismatchSet& set) {
   const StoredBits expected(*tensor.expected);
   const StoredBits got(*tensor.got);
   std::set<std::int64_t> dims;
@@ -173,7 +171,8 @@ std::string stray_pattern(const HeadContract& contract, const JudgedTensor& tens
   if (set.strays.empty()) return "";
   const Values slots = stray_slots(contract, tensor, set);
   std::string text = std::to_string(set.strays.size()) + " elements of ";
-  if (slots.size() == 1) return text + "slot " + std::to_string(slots[0]) + ", which no row maps to";
+  if (slots.size() == 1)
+    return text + "slot " + std::to_string(slots[0]) + ", which no row maps to";
   return text + std::to_string(slots.size()) + " slots that no row maps to";
 }
 

@@ -52,8 +52,8 @@ struct JudgedTensor {
 };
 
 // What a flat index of a cache is, as bits of MismatchSet::kinds.
-inline constexpr std::uint8_t kOwned = 1;         // a row of the contract stores it
-inline constexpr std::uint8_t kAffected = 2;      // in a head that has a mismatch
+inline constexpr std::uint8_t kOwned = 1;     // a row of the contract stores it
+inline constexpr std::uint8_t kAffected = 2;  // in a head that has a mismatch
 inline constexpr std::uint8_t kMismatching = 4;
 
 struct MismatchSet {

@@ -138,8 +138,7 @@ std::string relation(const std::vector<Found>& found) {
 }  // namespace
 
 std::optional<Explanation> find_misplaced_rows(const HeadContract& contract,
-                                               const JudgedTensor& tensor,
-                                               const MismatchSet& set) {
+                                               const JudgedTensor& tensor, const MismatchSet& set) {
   const ContentIndex index(contract, tensor);
   const std::vector<Found> found = find_heads(contract, tensor, set, index);
   Explanation explanation;
