@@ -15,6 +15,7 @@
 #include "fixtures/error.h"
 #include "tools/command_devices.h"
 #include "tools/command_diff.h"
+#include "tools/command_explain.h"
 #include "tools/command_inspect.h"
 #include "tools/command_replay.h"
 #include "tools/command_verify.h"
@@ -30,6 +31,7 @@ constexpr const char* kExamples = R"(Examples:
   zerodiff verify --paths atom_fused call.h5      ... and fail unless atom_fused is right
   zerodiff verify --paths atom_fused --allow quantize_from=fp32 call.h5
   zerodiff verify --strict --json report.json captures/*.h5
+  zerodiff explain call.h5 --path atom_fused      what is wrong with a path, and an element's history
   zerodiff replay call.h5 --path reference -o replayed.h5
   zerodiff diff replayed.h5:reference call.h5:atom_fused
 
@@ -46,6 +48,7 @@ constexpr const char* kDiffExamples = R"(Examples:
   zerodiff diff call.h5:nvcc_fused call.h5:atom_fused)";
 
 constexpr int kMostThreads = 1024;
+constexpr int kMostElements = 4096;
 constexpr std::int64_t kLargestMemory = std::int64_t{1} << 50;
 
 // What the options of the command line are stored in before a command is made of them.
@@ -57,6 +60,8 @@ struct Arguments {
   std::string capture;
   std::string path;
   std::string output;
+  std::string explained_output;
+  int elements = 3;
   std::string expected;
   std::string got;
   std::string json;
@@ -216,6 +221,41 @@ void add_inspect(CLI::App& app, Arguments& arguments, Action& action) {
   });
 }
 
+void add_explain(CLI::App& app, Arguments& arguments, Action& action) {
+  CLI::App* command = app.add_subcommand(
+      "explain", "Say what is wrong with the insertion outputs of one path, and how it came about");
+  command->add_option("CAPTURE", arguments.capture, "A captured layer call")
+      ->required()
+      ->option_text(" ");
+  command->add_option("--path", arguments.path, "A path of the capture, or an own one")
+      ->required()
+      ->option_text("NAME");
+  command
+      ->add_option("--output", arguments.explained_output,
+                   "q, index_q, k_cache, v_cache, kv_cache or index_cache")
+      ->option_text("NAME [all]");
+  command->add_option("--elements", arguments.elements, "Elements whose history is told")
+      ->check(CLI::Range(0, kMostElements))
+      ->option_text("N [3]");
+  command->add_option("--device", arguments.device, "Where an own path runs")
+      ->option_text("NAME [auto]");
+  add_thread_option(*command, arguments);
+  add_reading_options(*command, arguments);
+  add_reporting_options(*command, arguments);
+  command->final_callback([&] {
+    action = [&] {
+      return run(ExplainCommand{arguments.capture,
+                                {.path = arguments.path,
+                                 .output = arguments.explained_output,
+                                 .elements = arguments.elements,
+                                 .threads = arguments.threads,
+                                 .device = arguments.device,
+                                 .read = arguments.read()},
+                                arguments.reporting()});
+    };
+  });
+}
+
 void add_replay(CLI::App& app, Arguments& arguments, Action& action) {
   CLI::App* command = app.add_subcommand(
       "replay", "Run an own path and store its outputs in a copy of the capture");
@@ -312,6 +352,7 @@ ExitCode parse_and_run(int argc, const char* const* argv) {
   app.footer(kExamples);
   add_verify(app, arguments, action);
   add_inspect(app, arguments, action);
+  add_explain(app, arguments, action);
   add_replay(app, arguments, action);
   add_diff(app, arguments, action);
   add_devices(app, action);
