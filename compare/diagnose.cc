@@ -56,6 +56,7 @@ class Diagnostician {
     }
     name_whole_caches_unwritten(result);
     name_asymmetric_scales(result);
+    place_unexplained(result);
     return result;
   }
 
@@ -104,7 +105,11 @@ class Diagnostician {
   // In a joined pool K may land in V's plane and the other way round.
   std::vector<Hypothesis> candidates(const JudgedTensor& tensor, const MismatchSet& set) const {
     std::vector<Hypothesis> list = hypotheses_for(contract_, tensor.branch);
-    std::ranges::move(fitted_hypotheses(contract_, tensor, set), std::back_inserter(list));
+    for (Hypothesis& hypothesis : fitted_hypotheses(contract_, tensor, set)) {
+      // Where a legal choice explains as much as a fault, it is none.
+      const bool legal = hypothesis.id == kLegalId;
+      list.insert(legal ? list.begin() : list.end(), std::move(hypothesis));
+    }
     if (tensor.output != "kv_cache") return list;
     const Branch other = tensor.branch == Branch::k ? Branch::v : Branch::k;
     // K and V moved alike, then the other one alone.
@@ -166,6 +171,17 @@ class Diagnostician {
       tensor.diagnosis.ties.push_back(*best);
       best->id = "kv-write-to-copy";
       best->detail = "no element of the K/V caches stored";
+    }
+  }
+
+  // Queries are not stored in a cache: if they differ too, the fault lies before the caches.
+  static void place_unexplained(std::vector<DiagnosedTensor>& result) {
+    const bool queries_differ = std::ranges::any_of(
+        result, [](const DiagnosedTensor& tensor) { return tensor.diagnosis.tensor == "q"; });
+    if (!queries_differ) return;
+    for (DiagnosedTensor& tensor : result) {
+      Diagnosis& diagnosis = tensor.diagnosis;
+      if (!diagnosis.best && diagnosis.tensor != "v") diagnosis.stage = "qk_norm_rope";
     }
   }
 

@@ -103,6 +103,89 @@ void add_scale(const HeadContract& contract, const JudgedTensor& tensor, const M
                   std::move(mutation)});
 }
 
+constexpr int kRsqrtUlp = 2;
+
+// The bits of a head by another r and contraction.
+struct LegalChoice {
+  int ulp = 0;
+  reference::RopeContraction contraction = reference::RopeContraction::fma_cos;
+};
+
+Head normed_by(const HeadContract& contract, const HeadAt& at, const Head& x, int ulp) {
+  Head factors = contract.weight(at.branch);
+  for (float& factor : factors) factor = 1.0F + factor;
+  Head y = x;
+  const float ss = reference::sum_of_squares(x, reference::SumsqOrder::lane_sum128);
+  reference::apply_norm(y, reference::reciprocal_rms(ss, contract.call().config.rms_norm_eps, ulp),
+                        factors);
+  return y;
+}
+
+Head rotated_with(const HeadContract& contract, const HeadAt& at, const Head& y,
+                  reference::RopeContraction contraction) {
+  Head z = y;
+  reference::apply_rope(z, *contract.rope_row(contract.position(at.token)), contraction);
+  return z;
+}
+
+// The steps of r from the contract's that give all bits of a head, if any do.
+std::optional<int> fitting_ulp(const HeadContract& contract, const JudgedTensor& tensor,
+                               const HeadAt& at, reference::RopeContraction contraction) {
+  const HeadBits bits = found_bits(contract, tensor, at);
+  const Head x = contract.read(contract.first_element(at));
+  for (const int ulp : {0, 1, -1, 2, -2}) {
+    const Head y = normed_by(contract, at, x, ulp);
+    if (contract.encode(at, rotated_with(contract, at, y, contraction)) == bits) return ulp;
+  }
+  return std::nullopt;
+}
+
+using UlpOfHead = std::map<std::pair<std::int64_t, std::int64_t>, int>;
+
+// Of every affected head, or nothing if one of them has none.
+std::optional<UlpOfHead> fitting_ulps(const HeadContract& contract, const JudgedTensor& tensor,
+                                      const MismatchSet& set,
+                                      reference::RopeContraction contraction) {
+  UlpOfHead ulps;
+  for (const AffectedHead& head : set.heads) {
+    const auto ulp = fitting_ulp(contract, tensor, head.at, contraction);
+    if (!ulp) return std::nullopt;
+    ulps[{head.at.token, head.at.head}] = *ulp;
+  }
+  return ulps;
+}
+
+void add_legal(const HeadContract& contract, const JudgedTensor& tensor, const MismatchSet& set,
+               std::vector<Hypothesis>& list) {
+  using reference::RopeContraction;
+  if (tensor.branch == Branch::v) return;
+  for (const auto& [contraction, words] : {std::pair{RopeContraction::fma_cos, "fma_cos"},
+                                           std::pair{RopeContraction::separate, "separate"},
+                                           std::pair{RopeContraction::fma_sin, "fma_sin"}}) {
+    const auto ulps = fitting_ulps(contract, tensor, set, contraction);
+    if (!ulps) continue;
+    const auto ulp_of = [ulps = *ulps](const HeadAt& at) {
+      const auto found = ulps.find({at.token, at.head});
+      return found == ulps.end() ? 0 : found->second;
+    };
+    Mutation mutation;
+    mutation.norm = [ulp_of](const HeadContract& c, const HeadAt& at, const Head& x) {
+      return normed_by(c, at, x, ulp_of(at));
+    };
+    mutation.rope = [contraction = contraction](const HeadContract& c, const HeadAt& at,
+                                                const Head& y) {
+      return rotated_with(c, at, y, contraction);
+    };
+    list.push_back({kLegalId,
+                    "no fault: a legal r within " + std::to_string(kRsqrtUlp) +
+                        " ulp in each head, rope_contraction " + words,
+                    "qk_norm_rope",
+                    {tensor.branch},
+                    std::move(mutation)});
+    return;
+  }
+}
+
 class PositionFit {
  public:
   PositionFit(const HeadContract& contract, const JudgedTensor& tensor)
@@ -212,6 +295,7 @@ std::vector<Hypothesis> fitted_hypotheses(const HeadContract& contract, const Ju
                                           const MismatchSet& set) {
   std::vector<Hypothesis> list;
   if (set.heads.empty()) return list;
+  add_legal(contract, tensor, set, list);
   add_scale(contract, tensor, set, list);
   add_positions(contract, tensor, set, list);
   return list;

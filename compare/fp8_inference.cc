@@ -129,8 +129,8 @@ class Inference {
   Fp8Inference run() {
     add("format", std::string(name_of(declared_.format)),
         [](const Candidate& c) { return std::string(name_of(c.format)); });
-    add("direction", declared_.scaled ? "divided" : "ignored", direction_of);
     if (declared_.scaled) {
+      add("direction", "divided", direction_of);
       add("operation", std::string(name_of(declared_.scale_op)), operation_of);
     }
     if (declared_.source_matters) {

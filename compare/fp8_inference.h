@@ -26,9 +26,9 @@ struct InferredClause {
   std::string name;      // "format", "direction", "operation", "source", "overflow", "granularity"
   std::string declared;  // as the call declares it
   std::string inferred;  // "e4m3fn", "divided", ...; "cannot be told apart" without a decision
-  std::int64_t deciding = 0;
-  bool told = true;    // false: cannot be told apart on these data
-  bool agrees = true;  // inferred as declared; true if it cannot be told
+  std::int64_t deciding = 0;  // 0 as well if there is nothing to tell it from
+  bool told = true;           // false: cannot be told apart on these data
+  bool agrees = true;         // inferred as declared; true if it cannot be told
 };
 
 struct Fp8Inference {
@@ -52,8 +52,8 @@ struct DeclaredFp8 {
   ScaleGranularity granularity = ScaleGranularity::tensor;
 };
 
-// Tries every contract on the samples. The clauses stand in the order above; "operation" and
-// "granularity" only for scaled tensors, "source" only where it matters.
+// Tries every contract on the samples. The clauses stand in the order above; "direction",
+// "operation" and "granularity" only for scaled tensors, "source" only where it matters.
 Fp8Inference infer_fp8(const std::vector<Fp8Sample>& samples, const DeclaredFp8& declared);
 
 // The same for every fp8 tensor of a path, from at most `most_elements` written elements of each,

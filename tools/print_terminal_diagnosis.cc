@@ -31,7 +31,7 @@ std::string tied_ids(const compare::Diagnosis& diagnosis) {
 
 std::string clause_text(const compare::InferredClause& clause) {
   const std::string decided =
-      clause.told ? fmt::format("{} ({})", clause.inferred, counted(clause.deciding, "element"))
+      clause.told && clause.deciding > 0 ? fmt::format("{} ({})", clause.inferred, counted(clause.deciding, "element"))
                   : clause.inferred;
   const std::string declared = clause.agrees ? "" : ", declared " + clause.declared;
   return fmt::format("{} {}{}", clause.name, decided, declared);
