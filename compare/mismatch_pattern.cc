@@ -38,17 +38,20 @@ class AxisSearch {
   void add_bounds() {
     const std::int64_t low = hit_.front();
     const std::int64_t high = hit_.back();
-    // Halves first: their bound is a rounder number than the outermost hit.
+    // A bound that not every fitting value bears out has to be a round number.
     for (const std::int64_t bound : {32, 64, 96}) {
       try_one(plural_ + " >= " + std::to_string(bound), [=](std::int64_t v) { return v >= bound; });
       try_one(plural_ + " < " + std::to_string(bound), [=](std::int64_t v) { return v < bound; });
     }
-    try_one(plural_ + " >= " + std::to_string(low), [=](std::int64_t v) { return v >= low; });
+    try_one(
+        plural_ + " >= " + std::to_string(low), [=](std::int64_t v) { return v >= low; }, false);
     const auto next = std::upper_bound(all_.begin(), all_.end(), high);
     const std::int64_t end = next == all_.end() ? high + 1 : *next;
-    try_one(plural_ + " < " + std::to_string(end), [=](std::int64_t v) { return v <= high; });
-    try_one(plural_ + " " + std::to_string(low) + "-" + std::to_string(high),
-            [=](std::int64_t v) { return v >= low && v <= high; });
+    try_one(
+        plural_ + " < " + std::to_string(end), [=](std::int64_t v) { return v <= high; }, false);
+    try_one(
+        plural_ + " " + std::to_string(low) + "-" + std::to_string(high),
+        [=](std::int64_t v) { return v >= low && v <= high; }, false);
   }
 
   void add_remainders() {
@@ -61,12 +64,13 @@ class AxisSearch {
     }
   }
 
-  void try_one(std::string text, const Predicate& fits) {
+  void try_one(std::string text, const Predicate& fits, bool round = true) {
     if (!std::ranges::all_of(hit_, fits)) return;
     const auto fitting = std::ranges::count_if(all_, fits);
     if (fitting == static_cast<std::int64_t>(all_.size())) return;
     const double share = static_cast<double>(fitting) / static_cast<double>(all_.size());
     const bool exact = fitting == static_cast<std::int64_t>(hit_.size());
+    if (!exact && !round) return;
     if (!exact && std::pow(share, static_cast<double>(hit_.size())) >= kChance) return;
     if (best_ && best_->fitting <= fitting) return;
     best_ = Pattern{std::move(text), fitting};

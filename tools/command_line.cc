@@ -31,7 +31,7 @@ constexpr const char* kExamples = R"(Examples:
   zerodiff verify --paths atom_fused call.h5      ... and fail unless atom_fused is right
   zerodiff verify --paths atom_fused --allow quantize_from=fp32 call.h5
   zerodiff verify --strict --json report.json captures/*.h5
-  zerodiff explain call.h5 --path atom_fused      what is wrong with a path, and an element's history
+  zerodiff explain call.h5 --path atom_fused      what is wrong with a path, and how it came about
   zerodiff replay call.h5 --path reference -o replayed.h5
   zerodiff diff replayed.h5:reference call.h5:atom_fused
 

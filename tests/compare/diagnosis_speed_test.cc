@@ -6,6 +6,7 @@
 #include <iostream>
 
 #include "compare/diagnose.h"
+#include "fixtures/generator.h"
 #include "reference/layer.h"
 
 namespace zerodiff::compare {
