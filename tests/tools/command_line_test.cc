@@ -20,13 +20,14 @@ TEST(CommandLine, HelpNamesEveryCommandAndTheExitCodes) {
   const ToolRun run = run_tool({"--help"});
   EXPECT_EQ(run.exit_code, 0);
   EXPECT_EQ(run.err, "");
-  for (const char* part : {"verify", "inspect", "replay", "diff", "Examples:", "Exit codes: 0"}) {
+  for (const char* part :
+       {"verify", "inspect", "explain", "replay", "diff", "Examples:", "Exit codes: 0"}) {
     EXPECT_TRUE(contains(run.out, part)) << part << "\n" << run.out;
   }
 }
 
 TEST(CommandLine, EveryCommandHasHelpThatFitsATerminal) {
-  for (const char* command : {"verify", "inspect", "replay", "diff", "devices"}) {
+  for (const char* command : {"verify", "inspect", "explain", "replay", "diff", "devices"}) {
     const ToolRun run = run_tool({command, "--help"});
     EXPECT_EQ(run.exit_code, 0) << command;
     EXPECT_TRUE(contains(run.out, std::string("Usage: zerodiff ") + command)) << run.out;
