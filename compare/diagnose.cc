@@ -46,8 +46,12 @@ const Tensor& output_named(const Outputs& outputs, std::string_view name) {
 class Diagnostician {
  public:
   Diagnostician(const LayerCall& call, const Outputs& expected, const Outputs& got,
-                const std::string& path, int threads)
-      : contract_(call), expected_(expected), got_(got), path_(path), threads_(threads) {}
+                const std::string& path, const DiagnosisOptions& options)
+      : contract_(call, options.choices),
+        expected_(expected),
+        got_(got),
+        path_(path),
+        threads_(options.threads) {}
 
   std::vector<DiagnosedTensor> run() const {
     std::vector<DiagnosedTensor> result;
@@ -211,15 +215,15 @@ class Diagnostician {
 
 std::vector<DiagnosedTensor> diagnose_tensors(const LayerCall& call, const Outputs& expected,
                                               const Outputs& got, const std::string& path,
-                                              int threads) {
-  return Diagnostician(call, expected, got, path, threads).run();
+                                              const DiagnosisOptions& options) {
+  return Diagnostician(call, expected, got, path, options).run();
 }
 
 std::vector<Diagnosis> diagnose_insertion(const LayerCall& call, const Outputs& expected,
                                           const Outputs& got, const std::string& path,
-                                          int threads) {
+                                          const DiagnosisOptions& options) {
   std::vector<Diagnosis> result;
-  for (DiagnosedTensor& tensor : diagnose_tensors(call, expected, got, path, threads)) {
+  for (DiagnosedTensor& tensor : diagnose_tensors(call, expected, got, path, options)) {
     result.push_back(std::move(tensor.diagnosis));
   }
   return result;

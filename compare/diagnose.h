@@ -9,6 +9,7 @@
 #include "compare/diagnosis.h"
 #include "compare/hypothesis.h"
 #include "fixtures/layer_call.h"
+#include "reference/choices.h"
 
 namespace zerodiff::compare {
 
@@ -19,21 +20,27 @@ struct DiagnosedTensor {
   std::optional<Hypothesis> winner;
 };
 
+struct DiagnosisOptions {
+  // The choices per build that `expected` was made under: those of the contract in force, and the
+  // legal ones that the path was found to need.
+  reference::Choices choices;
+  int threads = 0;  // 0: one for each core; results do not depend on it
+};
+
 // One for each tensor (q, k, v, index_q, index_k) that both sides have and that differs in counted
-// elements; padding rows of q and index_q do not count. `expected` is what the contract in force
-// gives; where a path needs legal choices, the outputs under these choices. Both sides must have
+// elements; padding rows of q and index_q do not count. Both sides must have
 // passed check_outputs for this call.
 //
-// Takes at most 10 s for a tensor of 16 M elements on two cores (tests/benchmarks/diagnosis.cc).
-// Results do not depend on `threads` (0: one for each core). Throws Error (kInput) for a graph-safe
-// slot buffer that reference::map_slots rejects.
+// Takes at most 10 s for a tensor of 16 M elements on two cores
+// (tests/compare/diagnosis_speed_test.cc). Throws Error (kInput) for a graph-safe slot buffer that
+// reference::map_slots rejects.
 std::vector<DiagnosedTensor> diagnose_tensors(const LayerCall& call, const Outputs& expected,
                                               const Outputs& got, const std::string& path,
-                                              int threads = 0);
+                                              const DiagnosisOptions& options = {});
 
 // The diagnoses alone.
 std::vector<Diagnosis> diagnose_insertion(const LayerCall& call, const Outputs& expected,
                                           const Outputs& got, const std::string& path,
-                                          int threads = 0);
+                                          const DiagnosisOptions& options = {});
 
 }  // namespace zerodiff::compare

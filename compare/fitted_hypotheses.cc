@@ -16,9 +16,9 @@ namespace {
 
 constexpr std::size_t kFittedHeads = 64;
 
-HeadBits found_bits(const HeadContract& contract, const JudgedTensor& tensor, const HeadAt& at) {
+HeadCodes found_bits(const HeadContract& contract, const JudgedTensor& tensor, const HeadAt& at) {
   const StoredBits got(*tensor.got);
-  HeadBits bits;
+  HeadCodes bits;
   for (std::int64_t d = 0; d < kHeadDim; ++d) {
     bits[static_cast<std::size_t>(d)] = got.at(contract.place(at, d));
   }
@@ -63,7 +63,7 @@ std::optional<double> common_scale(const HeadContract& contract, const JudgedTen
   const ElementType format = tensor.expected->type();
   Interval common;
   for (const AffectedHead& head : sample_heads(set.heads, kFittedHeads)) {
-    const HeadBits bits = found_bits(contract, tensor, head.at);
+    const HeadCodes bits = found_bits(contract, tensor, head.at);
     const Head values =
         contract.to_quantise(tensor.branch, evaluate_head(contract, nullptr, head.at).z);
     for (std::size_t d = 0; d < bits.size(); ++d) {
@@ -90,7 +90,7 @@ void add_scale(const HeadContract& contract, const JudgedTensor& tensor, const M
     std::array<std::uint8_t, kHeadDim> codes;
     reference::quantize(c.stored_type(at.branch), c.to_quantise(at.branch, z), scale,
                         c.code_contract(at.branch), codes);
-    HeadBits bits;
+    HeadCodes bits;
     std::copy(codes.begin(), codes.end(), bits.begin());
     return bits;
   };
@@ -131,7 +131,7 @@ Head rotated_with(const HeadContract& contract, const HeadAt& at, const Head& y,
 // The steps of r from the contract's that give all bits of a head, if any do.
 std::optional<int> fitting_ulp(const HeadContract& contract, const JudgedTensor& tensor,
                                const HeadAt& at, reference::RopeContraction contraction) {
-  const HeadBits bits = found_bits(contract, tensor, at);
+  const HeadCodes bits = found_bits(contract, tensor, at);
   const Head x = contract.read(contract.first_element(at));
   for (const int ulp : {0, 1, -1, 2, -2}) {
     const Head y = normed_by(contract, at, x, ulp);
@@ -205,13 +205,13 @@ class PositionFit {
 
   // The position that a head was rotated by, if there is one that gives all of its bits.
   std::optional<std::int64_t> find(const HeadAt& at) const {
-    const HeadBits bits = found_bits(contract_, tensor_, at);
+    const HeadCodes bits = found_bits(contract_, tensor_, at);
     const Head y = evaluate_head(contract_, nullptr, at).y;
     for (const std::int64_t position : candidates_) {
       const auto row = contract_.rope_row(position);
       if (!row) continue;
       Head z = y;
-      reference::apply_rope(z, *row, reference::RopeContraction::fma_cos);
+      reference::apply_rope(z, *row, contract_.contraction());
       if (contract_.encode(at, z) == bits) return position;
     }
     return std::nullopt;
@@ -246,7 +246,7 @@ Mutation rotated_by(std::function<std::int64_t(const HeadContract&, std::int64_t
     const auto row = c.rope_row(position(c, at.token));
     Head z = y;
     if (row) {
-      reference::apply_rope(z, *row, reference::RopeContraction::fma_cos);
+      reference::apply_rope(z, *row, c.contraction());
     } else {
       z.fill(std::numeric_limits<float>::quiet_NaN());
     }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "compare/fp8_contract.h"
+#include "compare/fp8_inference_report.h"
 #include "fixtures/layer_call.h"
 
 namespace zerodiff::compare {
@@ -18,27 +19,6 @@ struct Fp8Sample {
   float rounded = 0;      // z rounded to the model dtype; for V both are the value
   float scale = 1;        // of the element's head and slot
   float first_scale = 1;  // the scale of head 0 and slot 0
-};
-
-// One clause. Elements *decide* a clause if the best contract with this value of the clause gives
-// their code and the best one with any other value does not, or the other way round.
-struct InferredClause {
-  std::string name;      // "format", "direction", "operation", "source", "overflow", "granularity"
-  std::string declared;  // as the call declares it
-  std::string inferred;  // "e4m3fn", "divided", ...; "cannot be told apart" without a decision
-  std::int64_t deciding = 0;  // 0 as well if there is nothing to tell it from
-  bool told = true;           // false: cannot be told apart on these data
-  bool agrees = true;         // inferred as declared; true if it cannot be told
-};
-
-struct Fp8Inference {
-  std::string path;
-  std::string tensor;            // "k", "v", "index_k", "index_q"
-  std::int64_t elements = 0;     // looked at
-  std::int64_t unexplained = 0;  // whose code the inferred contract does not give
-  std::vector<InferredClause> clauses;
-  // Whether the inferred contract gives at least 95 % of the codes; else the clauses say nothing.
-  bool found = false;
 };
 
 // What the call declares of a tensor, in the words of InferredClause.
@@ -59,6 +39,6 @@ Fp8Inference infer_fp8(const std::vector<Fp8Sample>& samples, const DeclaredFp8&
 // The same for every fp8 tensor of a path, from at most `most_elements` written elements of each,
 // evenly spread over the rows.
 std::vector<Fp8Inference> infer_fp8_contract(const LayerCall& call, const PathOutputs& path,
-                                             std::int64_t most_elements = 65536);
+                                             std::int64_t most_elements = 16384);
 
 }  // namespace zerodiff::compare

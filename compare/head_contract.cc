@@ -27,8 +27,9 @@ const char* name_of(Branch branch) {
   return kNames[static_cast<std::size_t>(branch)];
 }
 
-HeadContract::HeadContract(const LayerCall& call)
+HeadContract::HeadContract(const LayerCall& call, const reference::Choices& choices)
     : call_(&call),
+      choices_(choices),
       written_(written_slots(call)),
       rope_table_(call),
       k_scale_(call, call.k_scale),
@@ -80,9 +81,9 @@ std::int64_t HeadContract::first_element(const HeadAt& at) const {
   return at.token * call_->config.row_elements() + (heads_before(at.branch) + at.head) * kHeadDim;
 }
 
-HeadBits HeadContract::read_bits(std::int64_t first) const {
+HeadCodes HeadContract::read_bits(std::int64_t first) const {
   const auto qkv = call_->qkv.as<std::uint16_t>();
-  HeadBits bits;
+  HeadCodes bits;
   for (std::int64_t d = 0; d < kHeadDim; ++d) {
     const std::int64_t element = first + d;
     const bool inside = element >= 0 && element < call_->qkv.size();
@@ -92,7 +93,7 @@ HeadBits HeadContract::read_bits(std::int64_t first) const {
 }
 
 Head HeadContract::read(std::int64_t first) const {
-  const HeadBits bits = read_bits(first);
+  const HeadCodes bits = read_bits(first);
   Head x;
   for (std::size_t d = 0; d < x.size(); ++d) {
     x[d] = reference::from_model_dtype(call_->model_dtype(), static_cast<std::uint16_t>(bits[d]));
@@ -115,6 +116,7 @@ Head HeadContract::norm(const HeadAt& at, const Head& x) const {
   for (float& factor : factors) factor = 1.0F + factor;
   Head y = x;
   reference::apply_norm(y, norm_factor(x), factors);
+  if (choices_.norm_materialised) reference::round_to_model_dtype(call_->model_dtype(), y);
   return y;
 }
 
@@ -133,8 +135,7 @@ std::optional<reference::RopeRow> HeadContract::rope_row(std::int64_t position) 
 Head HeadContract::rope(const HeadAt& at, const Head& y) const {
   if (at.branch == Branch::v) return y;
   Head z = y;
-  reference::apply_rope(z, rope_table_.row(position(at.token)),
-                        reference::RopeContraction::fma_cos);
+  reference::apply_rope(z, rope_table_.row(position(at.token)), choices_.rope_contraction);
   return z;
 }
 
@@ -150,27 +151,31 @@ float HeadContract::scale(const HeadAt& at) const {
   return scales.at(at.head, std::max<std::int64_t>(slot, 0));
 }
 
+bool HeadContract::rounds_before_code(Branch branch) const {
+  if (branch == Branch::index_q) {
+    return reference::index_q_source(call_->config, choices_) == IndexQFrom::model_dtype;
+  }
+  return reference::scale_contract(call_->config, choices_).quantize_from ==
+         QuantizeFrom::model_dtype;
+}
+
 Head HeadContract::to_quantise(Branch branch, const Head& z) const {
-  const LayerConfig& config = call_->config;
-  const bool rounded = branch == Branch::index_q
-                           ? config.index_q_from == IndexQFrom::model_dtype
-                           : config.quantize_from == QuantizeFrom::model_dtype;
   Head values = z;
-  if (rounded && branch != Branch::v) {
+  if (branch != Branch::v && rounds_before_code(branch)) {
     reference::round_to_model_dtype(call_->model_dtype(), values);
   }
   return values;
 }
 
 reference::ScaleContract HeadContract::code_contract(Branch branch) const {
-  reference::ScaleContract contract = reference::scale_contract(call_->config);
+  reference::ScaleContract contract = reference::scale_contract(call_->config, choices_);
   if (!is_kv(branch)) contract.overflow = Overflow::saturate;
   return contract;
 }
 
-HeadBits HeadContract::encode(const HeadAt& at, const Head& z) const {
+HeadCodes HeadContract::encode(const HeadAt& at, const Head& z) const {
   const ElementType type = stored_type(at.branch);
-  HeadBits bits;
+  HeadCodes bits;
   if (!is_fp8(type)) {
     std::array<std::uint16_t, kHeadDim> rounded;
     reference::to_model_dtype(type, z, rounded);

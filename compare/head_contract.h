@@ -30,14 +30,16 @@ struct HeadAt {
 
 using Head = std::array<float, kHeadDim>;
 // Stored bits, zero-extended.
-using HeadBits = std::array<std::uint32_t, kHeadDim>;
+using HeadCodes = std::array<std::uint32_t, kHeadDim>;
 
-// Const and thread-safe. The call must outlive it.
+// Under given choices per build; rsqrt_ulp and sumsq_order, which are per head, are not read. Const
+// and thread-safe. The call must outlive it.
 class HeadContract {
  public:
-  explicit HeadContract(const LayerCall& call);
+  explicit HeadContract(const LayerCall& call, const reference::Choices& choices = {});
 
   const LayerCall& call() const { return *call_; }
+  reference::RopeContraction contraction() const { return choices_.rope_contraction; }
   const WrittenSlots& written() const { return written_; }
   std::int64_t heads(Branch branch) const;
   // Heads of the packed row before the branch's first one.
@@ -47,7 +49,7 @@ class HeadContract {
   // Flat index in qkv of the head's first element.
   std::int64_t first_element(const HeadAt& at) const;
   // 128 elements of qkv from `first` on, as bits and decoded. Elements past the tensor are NaN.
-  HeadBits read_bits(std::int64_t first) const;
+  HeadCodes read_bits(std::int64_t first) const;
   Head read(std::int64_t first) const;
 
   // w of the branch, without the 1; zeros if the call has no such weight.
@@ -69,11 +71,13 @@ class HeadContract {
   bool scaled(Branch branch) const { return branch == Branch::k || branch == Branch::v; }
   // The dequantisation scale of a head: 1 for anything but K and V in an fp8 cache.
   float scale(const HeadAt& at) const;
+  // Whether the branch's codes are made of values rounded to the model dtype.
+  bool rounds_before_code(Branch branch) const;
   // What the contract quantises: z, or z rounded to the model dtype.
   Head to_quantise(Branch branch, const Head& z) const;
   reference::ScaleContract code_contract(Branch branch) const;
   // Stored bits of z (of v for V).
-  HeadBits encode(const HeadAt& at, const Head& z) const;
+  HeadCodes encode(const HeadAt& at, const Head& z) const;
 
   // Elements of the tensor that the branch is stored in.
   std::int64_t stored_elements(Branch branch) const;
@@ -88,6 +92,7 @@ class HeadContract {
   Head decode_weight(const Tensor& tensor) const;
 
   const LayerCall* call_;
+  reference::Choices choices_;
   WrittenSlots written_;
   std::array<Head, 5> weights_{};
   reference::RopeTable rope_table_;

@@ -26,7 +26,7 @@ Mutation encoding(EncodeOne encode) {
     const Head values = contract.to_quantise(at.branch, z);
     const float scale = contract.scale(at);
     const ScaleContract rules = contract.code_contract(at.branch);
-    HeadBits bits;
+    HeadCodes bits;
     for (std::size_t d = 0; d < bits.size(); ++d) {
       bits[d] = encode(contract.stored_type(at.branch),
                        scaled_value(values[d], scale, rules.scale_op), rules.overflow);
@@ -169,7 +169,7 @@ Mutation undefined_shift() {
     const ElementType format = contract.stored_type(at.branch);
     const ScaleOp op = contract.code_contract(at.branch).scale_op;
     const Head values = contract.to_quantise(at.branch, z);
-    HeadBits bits = contract.encode(at, z);
+    HeadCodes bits = contract.encode(at, z);
     for (std::size_t d = 0; d < bits.size(); ++d) {
       if (shift_is_undefined(format, scaled_value(values[d], contract.scale(at), op))) {
         bits[d] = kAnyBits;
@@ -180,31 +180,25 @@ Mutation undefined_shift() {
   return mutation;
 }
 
-Mutation other_source(Branch branch) {
-  return {.encode = [branch](const HeadContract& contract, const HeadAt& at, const Head& z) {
-    const bool was_rounded =
-        branch == Branch::index_q
-            ? contract.call().config.index_q_from == IndexQFrom::model_dtype
-            : contract.call().config.quantize_from == QuantizeFrom::model_dtype;
+Mutation other_source() {
+  return {.encode = [](const HeadContract& contract, const HeadAt& at, const Head& z) {
     Head values = z;
-    if (!was_rounded) reference::round_to_model_dtype(contract.call().model_dtype(), values);
+    if (!contract.rounds_before_code(at.branch)) {
+      reference::round_to_model_dtype(contract.call().model_dtype(), values);
+    }
     std::array<std::uint8_t, kHeadDim> codes;
     reference::quantize(contract.stored_type(at.branch), values, contract.scale(at),
                         contract.code_contract(at.branch), codes);
-    HeadBits bits;
+    HeadCodes bits;
     std::copy(codes.begin(), codes.end(), bits.begin());
     return bits;
   }};
 }
 
 std::string source_words(const HeadContract& contract, Branch branch) {
-  const LayerConfig& config = contract.call().config;
-  const bool rounded = branch == Branch::index_q
-                           ? config.index_q_from == IndexQFrom::model_dtype
-                           : config.quantize_from == QuantizeFrom::model_dtype;
   const std::string dtype(name_of(contract.call().model_dtype()));
-  return rounded ? "quantised from fp32, not from " + dtype
-                 : "quantised from " + dtype + ", not from fp32";
+  return contract.rounds_before_code(branch) ? "quantised from fp32, not from " + dtype
+                                             : "quantised from " + dtype + ", not from fp32";
 }
 
 void add_rounding(ElementType format,
@@ -256,7 +250,7 @@ void add_code_hypotheses(const HeadContract& contract, Branch branch, Hypotheses
         {std::move(id), std::move(detail), storing_stage(branch), {branch}, std::move(mutation)});
   };
   if (branch != Branch::v) {
-    add("fp8-rounding-chain", source_words(contract, branch), other_source(branch));
+    add("fp8-rounding-chain", source_words(contract, branch), other_source());
   }
   const bool fnuz = reference::fp8_range(format).fnuz;
   add(fnuz ? "fp8-fn-read-as-fnuz" : "fp8-fnuz-read-as-fn",

@@ -23,7 +23,7 @@ Head rotated_at(const HeadContract& contract, const Head& y, std::int64_t positi
     z.fill(std::numeric_limits<float>::quiet_NaN());
     return z;
   }
-  reference::apply_rope(z, *row, reference::RopeContraction::fma_cos);
+  reference::apply_rope(z, *row, contract.contraction());
   return z;
 }
 
@@ -141,14 +141,14 @@ Head rotated_by_fp32_table(const HeadContract& contract, const HeadAt& at, const
     row.sin[static_cast<std::size_t>(i)] = static_cast<float>(std::sin(angle));
   }
   Head z = y;
-  reference::apply_rope(z, row, reference::RopeContraction::fma_cos);
+  reference::apply_rope(z, row, contract.contraction());
   return z;
 }
 
 // Rows whose position has no row of its own in the table: anything may stand in their rotated dims.
 Mutation past_the_table() {
   return {.encode = [](const HeadContract& contract, const HeadAt& at, const Head& z) {
-    HeadBits bits = contract.encode(at, z);
+    HeadCodes bits = contract.encode(at, z);
     if (contract.position(at.token) >= 0) return bits;
     const auto rotary_dim = static_cast<std::size_t>(contract.call().config.rotary_dim);
     std::fill_n(bits.begin(), rotary_dim, kAnyBits);

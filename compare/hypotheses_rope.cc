@@ -181,7 +181,7 @@ void table_rounded(const HeadContract& contract, const HeadAt& at, Head& z, Elem
   reference::RopeRow row = row_at(contract, at);
   if (which != Rounded::sin) reference::round_to_model_dtype(type, row.cos);
   if (which != Rounded::cos) reference::round_to_model_dtype(type, row.sin);
-  reference::apply_rope(z, row, reference::RopeContraction::fma_cos);
+  reference::apply_rope(z, row, contract.contraction());
 }
 
 using Add = std::function<void(std::string, std::string, Mutation)>;

@@ -9,8 +9,8 @@ namespace {
 
 using reference::ScaleContract;
 
-HeadBits widened(const std::array<std::uint8_t, kHeadDim>& codes) {
-  HeadBits bits;
+HeadCodes widened(const std::array<std::uint8_t, kHeadDim>& codes) {
+  HeadCodes bits;
   std::copy(codes.begin(), codes.end(), bits.begin());
   return bits;
 }
@@ -34,7 +34,7 @@ Mutation multiplied_by(ScaleOf scale_of) {
                                                      const Head& z) {
     const ElementType type = contract.stored_type(at.branch);
     const float factor = scale_of(contract, at);
-    HeadBits bits;
+    HeadCodes bits;
     const Head values = is_fp8(type) ? contract.to_quantise(at.branch, z) : z;
     for (std::size_t d = 0; d < bits.size(); ++d) {
       const float value = values[d] * factor;
@@ -86,7 +86,7 @@ class ScaleHypotheses {
     add("scale-double-applied", "divided by the scale twice",
         scaled_by(
             [](const HeadContract& c, const HeadAt& at) { return c.scale(at) * c.scale(at); }));
-    const bool divides = contract_.call().config.scale_op == ScaleOp::divide;
+    const bool divides = contract_.code_contract(branch_).scale_op == ScaleOp::divide;
     add("scale-recip-vs-div",
         divides ? "multiplied by the reciprocal, not divided"
                 : "divided, not multiplied by the reciprocal",

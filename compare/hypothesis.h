@@ -24,7 +24,7 @@ struct Mutation {
   std::function<std::int64_t(const HeadContract&, const HeadAt& from)> source = nullptr;
   std::function<Head(const HeadContract&, const HeadAt& from, const Head& x)> norm = nullptr;
   std::function<Head(const HeadContract&, const HeadAt& from, const Head& y)> rope = nullptr;
-  std::function<HeadBits(const HeadContract&, const HeadAt& at, const Head& z)> encode = nullptr;
+  std::function<HeadCodes(const HeadContract&, const HeadAt& at, const Head& z)> encode = nullptr;
   // A flat index in the output, or -1; indices past the output are dropped. Rows that store nothing
   // are asked too.
   std::function<std::int64_t(const HeadContract&, const HeadAt& at, std::int64_t dim)> place =
@@ -47,7 +47,7 @@ struct HeadSteps {
   Head x{};
   Head y{};
   Head z{};
-  HeadBits bits{};
+  HeadCodes bits{};
 };
 
 // A head under a hypothesis, or (nullptr, or a branch that it does not change) under the contract.

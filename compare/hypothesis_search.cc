@@ -30,7 +30,7 @@ Score score_head(const HeadContract& contract, const JudgedTensor& tensor,
                  const Hypothesis& hypothesis, const HeadAt& at) {
   const StoredBits expected(*tensor.expected);
   const StoredBits got(*tensor.got);
-  const HeadBits bits = evaluate_head(contract, &hypothesis, at).bits;
+  const HeadCodes bits = evaluate_head(contract, &hypothesis, at).bits;
   Score score;
   for (std::int64_t d = 0; d < kHeadDim; ++d) {
     const std::int64_t flat = contract.place(at, d);
@@ -107,7 +107,7 @@ class MovedStores {
         place_of(contract_, hypothesis_, at, kHeadDim - 1) < 0) {
       return;
     }
-    const HeadBits bits = evaluate_head(contract_, &hypothesis_, at).bits;
+    const HeadCodes bits = evaluate_head(contract_, &hypothesis_, at).bits;
     for (std::int64_t d = 0; d < kHeadDim; ++d) {
       const std::int64_t flat = place_of(contract_, hypothesis_, at, d);
       if (flat < 0) continue;
@@ -131,7 +131,7 @@ double moved_share(const HeadContract& contract, const JudgedTensor& tensor,
                    const Hypothesis& hypothesis, const HeadAt& at) {
   const StoredBits got(*tensor.got);
   const StoredBits before(*tensor.before);
-  const HeadBits bits = evaluate_head(contract, &hypothesis, at).bits;
+  const HeadCodes bits = evaluate_head(contract, &hypothesis, at).bits;
   int moved = 0;
   int found = 0;
   for (std::int64_t d = 0; d < kHeadDim; ++d) {

@@ -11,7 +11,7 @@ namespace zerodiff::compare {
 namespace {
 
 // FNV-1a over the bits; equal heads are compared in full afterwards.
-std::uint64_t hash_of(const HeadBits& bits) {
+std::uint64_t hash_of(const HeadCodes& bits) {
   std::uint64_t hash = 0xCBF29CE484222325U;
   for (const std::uint32_t value : bits) hash = (hash ^ value) * 0x100000001B3U;
   return hash;
@@ -39,7 +39,7 @@ class ContentIndex {
   }
 
   // The most likely of the heads with these bits: of the same branch, then of the nearest row.
-  std::optional<HeadAt> find(const HeadAt& wanted, const HeadBits& bits) const {
+  std::optional<HeadAt> find(const HeadAt& wanted, const HeadCodes& bits) const {
     const auto found = places_.find(hash_of(bits));
     if (found == places_.end()) return std::nullopt;
     const auto distance = [&](const HeadAt& at) {
@@ -56,9 +56,9 @@ class ContentIndex {
   std::unordered_map<std::uint64_t, std::vector<HeadAt>> places_;
 };
 
-HeadBits bits_at(const HeadContract& contract, const JudgedTensor& tensor, const HeadAt& at) {
+HeadCodes bits_at(const HeadContract& contract, const JudgedTensor& tensor, const HeadAt& at) {
   const StoredBits got(*tensor.got);
-  HeadBits bits;
+  HeadCodes bits;
   for (std::int64_t d = 0; d < kHeadDim; ++d) {
     bits[static_cast<std::size_t>(d)] = got.at(contract.place(at, d));
   }
@@ -91,7 +91,7 @@ std::int64_t found_strays(const HeadContract& contract, const JudgedTensor& tens
     CacheElement element;
     element.plane = tensor.branch == Branch::v ? kValuePlane : kKeyPlane;
     std::tie(element.slot, element.head) = place;
-    HeadBits bits;
+    HeadCodes bits;
     for (element.dim = 0; element.dim < kHeadDim; ++element.dim) {
       bits[static_cast<std::size_t>(element.dim)] = got.at(geometry.flat_index(element));
     }

@@ -77,8 +77,8 @@ class Explainer {
              call_, expected_, std::string(kReferencePath), got_, options_.path, comparing)) {
       if (is_wanted(comparison)) result.push_back({std::move(comparison), {}});
     }
-    for (compare::DiagnosedTensor& tensor :
-         compare::diagnose_tensors(call_, expected_, got_, options_.path, options_.threads)) {
+    for (compare::DiagnosedTensor& tensor : compare::diagnose_tensors(
+             call_, expected_, got_, options_.path, {.choices = {}, .threads = options_.threads})) {
       attach(tensor, result);
     }
     return result;

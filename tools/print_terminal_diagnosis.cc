@@ -31,8 +31,9 @@ std::string tied_ids(const compare::Diagnosis& diagnosis) {
 
 std::string clause_text(const compare::InferredClause& clause) {
   const std::string decided =
-      clause.told && clause.deciding > 0 ? fmt::format("{} ({})", clause.inferred, counted(clause.deciding, "element"))
-                  : clause.inferred;
+      clause.told && clause.deciding > 0
+          ? fmt::format("{} ({})", clause.inferred, counted(clause.deciding, "element"))
+          : clause.inferred;
   const std::string declared = clause.agrees ? "" : ", declared " + clause.declared;
   return fmt::format("{} {}{}", clause.name, decided, declared);
 }
@@ -54,11 +55,9 @@ std::string diagnosis_lines(const compare::Diagnosis& diagnosis, std::size_t ind
   return text + labelled(indent, "pattern", diagnosis.pattern);
 }
 
-std::string inference_lines(const compare::Fp8Inference& inference, std::size_t indent) {
+std::string inference_text(const compare::Fp8Inference& inference) {
   if (!inference.found) {
-    return labelled(
-        indent, inference.tensor,
-        fmt::format("no contract gives 95 % of the {} codes", grouped(inference.elements)));
+    return fmt::format("no contract gives 95 % of the {} codes", grouped(inference.elements));
   }
   std::string text;
   for (const compare::InferredClause& clause : inference.clauses) {
@@ -68,7 +67,11 @@ std::string inference_lines(const compare::Fp8Inference& inference, std::size_t 
     text += fmt::format("; {} of {} codes are another contract's", grouped(inference.unexplained),
                         grouped(inference.elements));
   }
-  return labelled(indent, inference.tensor, text);
+  return text;
+}
+
+std::string inference_lines(const compare::Fp8Inference& inference, std::size_t indent) {
+  return labelled(indent, inference.tensor, inference_text(inference));
 }
 
 }  // namespace zerodiff::tools

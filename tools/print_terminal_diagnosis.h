@@ -12,8 +12,9 @@ namespace zerodiff::tools {
 // runner-up, and the pattern.
 std::string diagnosis_lines(const compare::Diagnosis& diagnosis, std::size_t indent);
 
-// One line of clauses that differ from the declared contract or cannot be told, each with the
-// number of deciding elements.
+// Every clause as the codes tell it, with the number of deciding elements, and what is declared
+// where that differs. In one line, and as lines that begin with the tensor's name.
+std::string inference_text(const compare::Fp8Inference& inference);
 std::string inference_lines(const compare::Fp8Inference& inference, std::size_t indent);
 
 }  // namespace zerodiff::tools

@@ -61,7 +61,8 @@ std::string wanted_stage(const FaultCase& fault, const Diagnosis& diagnosis) {
 void judge(const FaultCase& fault, std::uint64_t seed, MatrixRow& row) {
   const FaultyResult faulty = fault.make(seed);
   const Outputs expected = reference::run_insertion(faulty.call, {}, 1);
-  const auto diagnoses = diagnose_insertion(faulty.call, expected, faulty.outputs, "faulty", 1);
+  const auto diagnoses = diagnose_insertion(faulty.call, expected, faulty.outputs, "faulty",
+                                            {.choices = {}, .threads = 1});
   row.detected += diagnoses.empty() ? 0 : 1;
   EXPECT_FALSE(diagnoses.empty()) << fault.name << " seed " << seed;
   for (const Diagnosis& diagnosis : diagnoses) {

@@ -40,7 +40,8 @@ struct Spent {
 Spent diagnose(const LayerCall& call, const Outputs& expected, const Outputs& got) {
   const auto start = std::chrono::steady_clock::now();
   const std::clock_t cpu = std::clock();
-  const auto diagnoses = diagnose_insertion(call, expected, got, "faulty", 2);
+  const auto diagnoses =
+      diagnose_insertion(call, expected, got, "faulty", {.choices = {}, .threads = 2});
   Spent spent;
   spent.cpu = static_cast<double>(std::clock() - cpu) / CLOCKS_PER_SEC;
   spent.wall = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();

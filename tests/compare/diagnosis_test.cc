@@ -20,8 +20,8 @@ CaptureReader small_capture(const std::string& name) {
 TEST(DiagnosisOfCaptures, AtomFusedQuantisesFromFp32) {
   CaptureReader reader = small_capture("decode_fp8");
   const Outputs expected = reference::run_insertion(reader.call(), {}, 1);
-  const auto diagnoses =
-      diagnose_insertion(reader.call(), expected, reader.read_path("atom_fused"), "atom_fused", 1);
+  const auto diagnoses = diagnose_insertion(reader.call(), expected, reader.read_path("atom_fused"),
+                                            "atom_fused", {.choices = {}, .threads = 1});
   ASSERT_EQ(diagnoses.size(), 2U);
   EXPECT_EQ(diagnoses[0].tensor, "k");
   EXPECT_EQ(diagnoses[1].tensor, "index_k");
@@ -37,17 +37,19 @@ TEST(DiagnosisOfCaptures, AtomFusedQuantisesFromFp32) {
 TEST(DiagnosisOfCaptures, NothingIsSaidOfIdenticalOutputs) {
   CaptureReader reader = small_capture("decode_fp8");
   const Outputs expected = reference::run_insertion(reader.call(), {}, 1);
-  EXPECT_TRUE(diagnose_insertion(reader.call(), expected, expected, "reference", 1).empty());
-  EXPECT_TRUE(
-      diagnose_insertion(reader.call(), expected, reader.read_path("nvcc_fused"), "nvcc_fused", 1)
-          .empty());
+  EXPECT_TRUE(diagnose_insertion(reader.call(), expected, expected, "reference",
+                                 {.choices = {}, .threads = 1})
+                  .empty());
+  EXPECT_TRUE(diagnose_insertion(reader.call(), expected, reader.read_path("nvcc_fused"),
+                                 "nvcc_fused", {.choices = {}, .threads = 1})
+                  .empty());
 }
 
 TEST(DiagnosisOfCaptures, AnotherRsqrtIsNoFault) {
   CaptureReader reader = small_capture("prefill_bf16");
   const Outputs expected = reference::run_insertion(reader.call(), {}, 1);
-  const auto diagnoses =
-      diagnose_insertion(reader.call(), expected, reader.read_path("nvcc_fused"), "nvcc_fused", 1);
+  const auto diagnoses = diagnose_insertion(reader.call(), expected, reader.read_path("nvcc_fused"),
+                                            "nvcc_fused", {.choices = {}, .threads = 1});
   ASSERT_EQ(diagnoses.size(), 1U);
   EXPECT_EQ(diagnoses[0].tensor, "q");
   EXPECT_EQ(diagnoses[0].id(), "rsqrt");
@@ -67,7 +69,8 @@ TEST(Diagnosis, NoiseIsUnexplained) {
       ++changed;
     }
   }
-  const auto diagnoses = diagnose_insertion(call, expected, got, "noisy", 1);
+  const auto diagnoses =
+      diagnose_insertion(call, expected, got, "noisy", {.choices = {}, .threads = 1});
   ASSERT_EQ(diagnoses.size(), 1U);
   EXPECT_FALSE(diagnoses[0].explained()) << describe(diagnoses[0]);
   EXPECT_EQ(diagnoses[0].id(), "unexplained");
@@ -82,8 +85,8 @@ TEST(Diagnosis, DoesNotDependOnThreads) {
   reference::Choices choices;
   choices.norm_materialised = true;
   const Outputs got = reference::run_insertion(call, choices, 1);
-  const auto one = diagnose_insertion(call, expected, got, "p", 1);
-  const auto three = diagnose_insertion(call, expected, got, "p", 3);
+  const auto one = diagnose_insertion(call, expected, got, "p", {.choices = {}, .threads = 1});
+  const auto three = diagnose_insertion(call, expected, got, "p", {.choices = {}, .threads = 3});
   ASSERT_EQ(one.size(), three.size());
   ASSERT_FALSE(one.empty());
   for (std::size_t i = 0; i < one.size(); ++i) EXPECT_EQ(describe(one[i]), describe(three[i]));
@@ -99,7 +102,8 @@ TEST(Diagnosis, TellsOfAnIndexCacheWrittenUnderSkipIndexBranch) {
   Outputs got = expected;
   got.index_cache = call.index_cache;
   set_bits(got.index_cache, 130 * kHeadDim + 5, 0x3F80);
-  const auto diagnoses = diagnose_insertion(call, expected, got, "p", 1);
+  const auto diagnoses =
+      diagnose_insertion(call, expected, got, "p", {.choices = {}, .threads = 1});
   ASSERT_EQ(diagnoses.size(), 1U);
   EXPECT_EQ(diagnoses[0].tensor, "index_k");
   EXPECT_EQ(diagnoses[0].stray_slots, std::vector<std::int64_t>{130});

@@ -22,10 +22,9 @@ namespace {
 // alone: the executor stops the others (two rows in one slot, addresses before the pool, rows
 // before the table, races), and tests/compare/diagnosis_matrix_test.cc has those. Section 1.10 is about
 // lanes and races, which no counterfactual predicts.
-const std::set<std::string_view> kElsewhere{"slot-neg1-wraps-last", "slot-pad-to-zero",
-                                            "slot-neg-oob",         "slot-duplicate-race",
-                                            "slot-int32-overflow",  "rope-table-oob",
-    "rope-inplace-race"};
+const std::set<std::string_view> kElsewhere{
+    "slot-neg1-wraps-last", "slot-pad-to-zero", "slot-neg-oob",     "slot-duplicate-race",
+    "slot-int32-overflow",  "rope-table-oob",   "rope-inplace-race"};
 const std::set<std::string_view> kUnpredicted{
     "divergent-collective", "wave-width", "race-missing-sync", "fastmath-nan-guard", "uninit-read"};
 
@@ -111,7 +110,8 @@ void judge(const PlantedBugInfo& bug, std::size_t index, Row& row) {
   if (!run.report.ok()) return;
   const Outputs& expected = expected_outputs(index);
   const bool differs = !first_difference(call, expected, run.outputs).empty();
-  const auto diagnoses = compare::diagnose_insertion(call, expected, run.outputs, "planted", 1);
+  const auto diagnoses = compare::diagnose_insertion(call, expected, run.outputs, "planted",
+                                                     {.choices = {}, .threads = 1});
   EXPECT_EQ(differs, !diagnoses.empty()) << bug.name << " " << named_calls()[index].name;
   row.calls += differs ? 1 : 0;
   for (const compare::Diagnosis& diagnosis : diagnoses) {
