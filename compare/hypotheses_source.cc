@@ -25,7 +25,7 @@ std::int64_t offset_in_branch(const HeadContract& contract, const HeadAt& from) 
 
 }  // namespace
 
-void add_source_hypotheses(const HeadContract& contract, Branch branch, Hypotheses& list) {
+void add_source_hypotheses(const HeadContract& /*contract*/, Branch branch, Hypotheses& list) {
   const std::string stage = branch == Branch::v ? "reshape_and_cache" : "qk_norm_rope";
   using Source = std::int64_t (*)(const HeadContract&, const HeadAt&);
   const auto add = [&](const char* id, const char* detail, Source source) {
@@ -33,7 +33,6 @@ void add_source_hypotheses(const HeadContract& contract, Branch branch, Hypothes
     mutation.source = source;
     list.push_back({id, detail, stage, {branch}, std::move(mutation)});
   };
-  (void)contract;
   add("qkv-row-pitch-without-index", "row pitch without the index heads",
       [](const HeadContract& c, const HeadAt& from) {
         return from.token * pitch_without_index(c) + offset_in_row(c, from);

@@ -206,7 +206,9 @@ std::string mismatch_pattern(const HeadContract& contract, const JudgedTensor& t
     add(row_pattern(contract, tensor, set));
     add(head_pattern(contract, tensor.branch, set));
     add(axis_pattern("dim", "dims", hit_dims(contract, tensor, set), up_to(kHeadDim)));
-    if (text.empty()) text = "everywhere";
+    const std::int64_t owned = set.total - static_cast<std::int64_t>(set.strays.size());
+    const bool dense = 2 * owned >= static_cast<std::int64_t>(set.heads.size()) * kHeadDim;
+    if (text.empty()) text = dense ? "everywhere" : "scattered everywhere";
   }
   add(stray_pattern(contract, tensor, set));
   return text;

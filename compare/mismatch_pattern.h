@@ -20,7 +20,8 @@ std::string axis_pattern(const std::string& singular, const std::string& plural,
                          const std::vector<std::int64_t>& all);
 
 // The same over the coordinates of a tensor: rows (or else pages, blocks, offsets within a page),
-// heads, dims, and what changed that no row owns. "everywhere" if nothing stands out.
+// heads, dims, and what changed that no row owns. "everywhere" if nothing stands out,
+// "scattered everywhere" if most elements of the heads concerned are right.
 std::string mismatch_pattern(const HeadContract& contract, const JudgedTensor& tensor,
                              const MismatchSet& set);
 
