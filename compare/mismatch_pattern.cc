@@ -91,7 +91,7 @@ class AxisSearch {
   std::optional<Pattern> best_;
 };
 
-Values sorted(std::set<std::int64_t> values) {
+Values sorted(const std::set<std::int64_t>& values) {
   return {values.begin(), values.end()};
 }
 
@@ -112,7 +112,7 @@ Values hit_dims(const HeadContract& contract, const JudgedTensor& tensor, const 
       if (!tensor.same(expected.at(flat), got.at(flat))) dims.insert(d);
     }
   }
-  return sorted(std::move(dims));
+  return sorted(dims);
 }
 
 // Rows that store the branch, and those of them that have a mismatch.
@@ -141,7 +141,7 @@ std::string slot_pattern(const HeadContract& contract, Branch branch, const RowS
     for (const std::int64_t token : tokens) {
       values.insert(coordinate(contract.mapped_slot(branch, token)));
     }
-    return sorted(std::move(values));
+    return sorted(values);
   };
   return axis_pattern(name, name + "s", coordinates(rows.hit), coordinates(rows.all));
 }
@@ -149,7 +149,7 @@ std::string slot_pattern(const HeadContract& contract, Branch branch, const RowS
 std::string row_pattern(const HeadContract& contract, const JudgedTensor& tensor,
                         const MismatchSet& set) {
   const RowSets rows = row_sets(contract, tensor.branch, set);
-  const std::string by_row = axis_pattern("row", "rows", rows.hit, rows.all);
+  std::string by_row = axis_pattern("row", "rows", rows.hit, rows.all);
   if (!by_row.empty() || tensor.before == nullptr) return by_row;
   const auto by = [&](const char* name, const std::function<std::int64_t(std::int64_t)>& value) {
     return slot_pattern(contract, tensor.branch, rows, name, value);
@@ -167,7 +167,7 @@ std::string row_pattern(const HeadContract& contract, const JudgedTensor& tensor
 std::string head_pattern(const HeadContract& contract, Branch branch, const MismatchSet& set) {
   std::set<std::int64_t> heads;
   for (const AffectedHead& head : set.heads) heads.insert(head.at.head);
-  return axis_pattern("head", "heads", sorted(std::move(heads)), up_to(contract.heads(branch)));
+  return axis_pattern("head", "heads", sorted(heads), up_to(contract.heads(branch)));
 }
 
 std::string stray_pattern(const HeadContract& contract, const JudgedTensor& tensor,
@@ -193,7 +193,7 @@ std::vector<std::int64_t> stray_slots(const HeadContract& contract, const Judged
   if (set.strays.empty()) return {};
   const CacheGeometry geometry(contract.call(), *cache_output(tensor.output));
   for (const std::int64_t flat : set.strays) slots.insert(geometry.at(flat).slot);
-  return sorted(std::move(slots));
+  return sorted(slots);
 }
 
 std::string mismatch_pattern(const HeadContract& contract, const JudgedTensor& tensor,
