@@ -59,7 +59,7 @@ const std::string kDecode = captured("decode_fp8");
 INSTANTIATE_TEST_SUITE_P(
     All, WrongUsage,
     testing::ValuesIn(std::vector<UsageCase>{
-        {"no_command", {}, "no command given, wanted one of verify, inspect, replay"},
+        {"no_command", {}, "no command given, wanted one of verify, inspect, explain"},
         {"empty_command", {""}, "unknown command ''"},
         {"unknown_command", {"verfy", kDecode}, "unknown command 'verfy'"},
         {"unknown_option", {"verify", "--fast", kDecode}, "--fast"},

@@ -72,6 +72,26 @@ TEST(Explain, ALegalRsqrtIsNoFault) {
   EXPECT_TRUE(contains(run.out, "rsqrt: no fault")) << run.out;
 }
 
+TEST(VerifyDiagnosis, NamesTheFaultAndWhatTheCodesTell) {
+  const std::vector<std::string> arguments{"verify",  "--device",   "none",
+                                           "--paths", "atom_fused", kDecode};
+  const ToolRun run = run_tool(arguments);
+  EXPECT_EQ(run.exit_code, 1);
+  EXPECT_TRUE(contains(run.out, "fp8-rounding-chain: quantised from fp32")) << run.out;
+  EXPECT_TRUE(contains(run.out, "source fp32 (27 elements), declared")) << run.out;
+  const Json report = report_of(arguments);
+  const Json& judged = report.at("cases").at(0);
+  for (const char* output : {"k_cache", "index_cache"}) {
+    const Json comparison = comparison_of(judged, "atom_fused", output);
+    ASSERT_EQ(comparison.at("detail").at("diagnoses").size(), 1U) << output;
+    EXPECT_EQ(comparison.at("detail").at("diagnoses").at(0).at("id"), "fp8-rounding-chain");
+  }
+  EXPECT_FALSE(comparison_of(judged, "nvcc_fused", "k_cache").at("detail").contains("diagnoses"));
+  for (const Json& tensor : judged.at("fp8_contract").at("tensors")) {
+    EXPECT_EQ(tensor.contains("inference"), tensor.at("path") != "reference");
+  }
+}
+
 struct BadUse {
   const char* name;
   std::vector<std::string> arguments;
