@@ -54,8 +54,18 @@ void add_side_effects(const CaseReport& report, std::vector<std::string>& faults
   }
   for (const GraphSafeReport& replay : report.graph_safe) {
     if (replay.equivalent) continue;
-    faults.push_back(replay.path + ": graph-safe insertion differs from eager with " +
-                     replay.first_difference);
+    faults.push_back(replay.path + ": graph-safe " + std::string(name_of(replay.scope)) +
+                     " differs from eager with " + replay.first_difference);
+  }
+  for (const RepeatReport& repeat : report.repeats) {
+    if (repeat.equal) continue;
+    faults.push_back(repeat.path + ": a run is not the first one's bytes, " +
+                     repeat.first_difference);
+  }
+  for (const InvarianceReport& invariance : report.invariance) {
+    if (invariance.invariant) continue;
+    faults.push_back(invariance.path + ": a row depends on its place in the batch, " +
+                     invariance.first_difference);
   }
   for (const PoisonReport& poison : report.poison) {
     if (poison.unchanged) continue;

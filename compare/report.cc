@@ -50,6 +50,10 @@ bool is_right(Verdict verdict) {
   return verdict == Verdict::identical || verdict == Verdict::legal || verdict == Verdict::bounded;
 }
 
+const char* name_of(GraphScope scope) {
+  return scope == GraphScope::insertion ? "insertion" : "layer";
+}
+
 const char* name_of(SlotMapVerdict verdict) {
   switch (verdict) {
     case SlotMapVerdict::equivalent:

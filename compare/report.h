@@ -209,13 +209,37 @@ struct WriteSetReport {
   bool holds() const { return missed_bytes == 0 && extra_bytes == 0 && fill_dependent_bytes == 0; }
 };
 
-// Insertion as eager batches against the same batches run graph-safe: one set of buffers of fixed
-// capacity, refilled for one live count after another.
+enum class GraphScope : std::uint8_t {
+  insertion,  // one batch with fewer and fewer live rows
+  layer,      // insertion and the stages after it, every replay another batch
+};
+
+const char* name_of(GraphScope scope);  // "insertion", "layer"
+
+// Eager batches against the same batches run graph-safe: one set of buffers of fixed capacity,
+// refilled for one replay after another.
 struct GraphSafeReport {
   std::string path;
-  std::vector<std::int64_t> live_counts;  // in the order in which they ran
+  GraphScope scope = GraphScope::insertion;
+  std::vector<std::int64_t> live_counts;  // one a replay, in the order in which they ran
   bool equivalent = true;
   std::string first_difference;  // one line, empty if equivalent
+};
+
+// Runs of an own path on the same buffers and inputs, each against the first.
+struct RepeatReport {
+  std::string path;
+  std::int64_t runs = 0;  // the first one counted
+  bool equal = true;
+  std::string first_difference;  // one line, empty if equal
+};
+
+// Single rows of an own path, alone and at other row indices, against the same rows in the batch.
+struct InvarianceReport {
+  std::string path;
+  std::vector<std::int64_t> rows;  // that were looked at
+  bool invariant = true;
+  std::string first_difference;  // one line, empty if invariant
 };
 
 // Selection and attention of an own path when everything that no live token reads is poisoned.
@@ -243,10 +267,12 @@ struct CaseReport {
   std::vector<ClaimReport> claims;  // of the captured paths that make some
   SlotMapReport slot_map;
   Fp8ContractReport fp8_contract;
-  std::vector<WriteSetReport> write_set;    // of the own device paths
-  std::vector<GraphSafeReport> graph_safe;  // likewise
-  std::vector<PoisonReport> poison;         // likewise
-  std::vector<PathFault> path_faults;       // likewise
+  std::vector<WriteSetReport> write_set;     // of the own device paths
+  std::vector<GraphSafeReport> graph_safe;   // likewise
+  std::vector<PoisonReport> poison;          // likewise
+  std::vector<RepeatReport> repeats;         // likewise, on request
+  std::vector<InvarianceReport> invariance;  // likewise, on request
+  std::vector<PathFault> path_faults;        // likewise
   double seconds = 0;
 };
 

@@ -44,6 +44,20 @@ class ResidentLaunchList {
   // lie in the buffer. (Of a pool that is mapped, but not filled, only these are touched.)
   virtual void download_part(BufferId buffer, std::int64_t byte_offset,
                              std::span<std::byte> content) const = 0;
+
+  // Runs launches [first, last) of the list, which may not be empty, on the buffers as they are and
+  // returns the seconds that they took by DeviceTraits::clock. Guard bands are not looked at. Throws
+  // Error (infrastructure) if the device fails or a launch does.
+  virtual double time_launches(std::size_t first, std::size_t last) = 0;
+  // Seconds of a copy, on the device, of one buffer to another of the same size.
+  virtual double time_copy(BufferId from, BufferId to) = 0;
+};
+
+// What a measurement has to know of a device.
+struct DeviceTraits {
+  std::string_view clock;        // "device events", "wall clock"
+  std::int64_t cache_bytes = 0;  // of the last cache before memory; of the host, of one core
+  double fmas_per_second = 0;    // fp32, at the highest clock; 0 if unknown
 };
 
 class Backend {
@@ -55,6 +69,7 @@ class Backend {
 
   virtual std::string_view name() const = 0;  // "host", "hip", "cuda"
   virtual int wave_width() const = 0;         // 32 or 64
+  virtual DeviceTraits traits() const = 0;
 
   // Allocates the list's buffers. Throws Error: input for a list that is wrong, names an unknown
   // kernel or gives arguments that do not fit its parameters; infrastructure without memory. The

@@ -2,14 +2,12 @@
 
 #include <unistd.h>
 
-#include <algorithm>
 #include <cstdint>
-#include <fstream>
-#include <iterator>
 #include <span>
 #include <system_error>
 #include <utility>
 
+#include "device/recording_files.h"
 #include "device/recording_index.h"
 #include "fixtures/digest.h"
 #include "fixtures/error.h"
@@ -52,36 +50,6 @@ class UnfinishedDirectory {
   fs::path path_;
 };
 
-void write_file(const fs::path& file, std::span<const std::byte> bytes) {
-  std::ofstream stream(file, std::ios::binary);
-  stream.write(reinterpret_cast<const char*>(bytes.data()),
-               static_cast<std::streamsize>(bytes.size()));
-  stream.close();
-  if (!stream) throw Error::infrastructure(file.string(), "cannot be written");
-}
-
-std::vector<std::byte> read_file(const fs::path& file) {
-  std::ifstream stream(file, std::ios::binary);
-  if (!stream) throw Error::input(file.string(), "file", "none", "a file of the recording");
-  std::vector<std::byte> bytes;
-  std::error_code failure;
-  bytes.resize(static_cast<std::size_t>(fs::file_size(file, failure)));
-  stream.read(reinterpret_cast<char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
-  if (failure || !stream) throw Error::infrastructure(file.string(), "cannot be read");
-  return bytes;
-}
-
-// "003_k_cache.before.bin"; characters that file systems or shells may not like become '_'.
-std::string file_name(std::size_t index, std::string name, const char* state) {
-  std::string number = std::to_string(index);
-  number.insert(0, number.size() < 3 ? 3 - number.size() : 0, '0');
-  std::replace_if(
-      name.begin(), name.end(),
-      [](unsigned char c) { return std::isalnum(c) == 0 && c != '_' && c != '-' && c != '.'; },
-      '_');
-  return number + "_" + name + "." + state + ".bin";
-}
-
 Contents download_all(const ResidentLaunchList& resident, const LaunchList& list) {
   Contents contents;
   for (std::uint32_t i = 0; i < list.buffers().size(); ++i) {
@@ -95,8 +63,8 @@ std::vector<RecordedFile> write_contents(const fs::path& directory, const Launch
                                          const Contents& contents, const char* state) {
   std::vector<RecordedFile> files;
   for (std::size_t i = 0; i < contents.size(); ++i) {
-    const std::string name = file_name(i, list.buffers()[i].name, state);
-    write_file(directory / name, contents[i]);
+    const std::string name = recording_file_name(i, list.buffers()[i].name, state);
+    write_recording_file(directory / name, contents[i]);
     files.push_back({name, xxh3_128_hex(contents[i])});
   }
   return files;
@@ -108,7 +76,7 @@ Contents read_contents(const fs::path& directory, const LaunchList& list,
   for (std::size_t i = 0; i < files.size(); ++i) {
     const std::string where = (directory / files[i].name).string();
     const std::int64_t wanted = list.buffers()[i].size_bytes();
-    const auto& bytes = contents.emplace_back(read_file(where));
+    const auto& bytes = contents.emplace_back(read_recording_file(where));
     if (std::cmp_not_equal(bytes.size(), wanted)) {
       throw Error::input(where, "size", std::to_string(bytes.size()) + " bytes",
                          std::to_string(wanted));
@@ -133,14 +101,14 @@ RunReport record(Backend& backend, const LaunchList& list, const fs::path& direc
   if (!report.ok()) return report;
   info.after = write_contents(unfinished.path(), list, download_all(*resident, list), "after");
   const std::string index = recording_index_text(list, info);
-  write_file(unfinished.path() / kIndexName, std::as_bytes(std::span(index)));
+  write_recording_file(unfinished.path() / kIndexName, std::as_bytes(std::span(index)));
   unfinished.publish();
   return report;
 }
 
 Recording read_recording(const fs::path& directory) {
   const fs::path index_file = directory / kIndexName;
-  const std::vector<std::byte> text = read_file(index_file);
+  const std::vector<std::byte> text = read_recording_file(index_file);
   RecordingIndex index = parse_recording_index(
       {reinterpret_cast<const char*>(text.data()), text.size()}, index_file.string());
   Recording recording{.backend = std::move(index.info.backend),

@@ -15,7 +15,10 @@ ExitCode run_devices() {
     text += wrapped(fmt::format("{:<8}", device.name), device.description);
   }
   const bool any = !text.empty();
-  write_stdout(any ? text : "no device: this build has no backend\n");
+  for (const DeviceInfo& device : list_missing_devices()) {
+    text += wrapped(fmt::format("{:<8}", device.name), device.description);
+  }
+  write_stdout(text.empty() ? "no device: this build has no backend\n" : text);
   return any ? ExitCode::kPassed : ExitCode::kInfrastructure;
 }
 

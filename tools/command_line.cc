@@ -6,18 +6,17 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
-#include <functional>
-#include <map>
 #include <new>
 #include <string>
 #include <vector>
 
 #include "fixtures/error.h"
+#include "tools/command_bench.h"
 #include "tools/command_devices.h"
 #include "tools/command_diff.h"
-#include "tools/command_explain.h"
 #include "tools/command_inspect.h"
-#include "tools/command_replay.h"
+#include "tools/command_line_options.h"
+#include "tools/command_selftest.h"
 #include "tools/command_verify.h"
 #include "tools/terminal.h"
 
@@ -28,6 +27,8 @@ constexpr const char* kExamples = R"(Examples:
   zerodiff inspect call.h5                        what a capture holds
   zerodiff verify call.h5                         own and captured paths against the reference
   zerodiff verify --device host --wave 64 call.h5
+  zerodiff verify --graph --repeat 50 call.h5     ... as replayed graphs, and again and again
+  zerodiff bench --shape tokens=65536,cache=fp8   how long they take
   zerodiff verify --paths atom_fused call.h5      ... and fail unless atom_fused is right
   zerodiff verify --paths atom_fused --allow quantize_from=fp32 call.h5
   zerodiff verify --strict --json report.json captures/*.h5
@@ -47,87 +48,23 @@ constexpr const char* kDiffExamples = R"(Examples:
   zerodiff diff old.h5:fused new.h5:fused         is the new build the same to the bit?
   zerodiff diff call.h5:nvcc_fused call.h5:atom_fused)";
 
-constexpr int kMostThreads = 1024;
-constexpr int kMostElements = 4096;
-constexpr std::int64_t kLargestMemory = std::int64_t{1} << 50;
+constexpr int kFewestReplays = 8;
+constexpr int kMostRuns = 100'000;
 
-// What the options of the command line are stored in before a command is made of them.
-struct Arguments {
-  std::vector<std::string> captures;
-  std::vector<std::string> paths;
-  std::vector<std::string> allow;
-  std::string contract;
-  std::string capture;
-  std::string path;
-  std::string output;
-  std::string explained_output;
-  int elements = 3;
-  std::string expected;
-  std::string got;
-  std::string json;
-  std::string color = "auto";
-  std::string stage;
-  std::string stage_inputs;
-  bool index_score = false;
-  bool strict = false;
-  bool no_color = false;
-  int threads = 0;
-  std::string device = "auto";
-  int wave_width = 32;
-  std::string record;
-  std::uint64_t max_memory = static_cast<std::uint64_t>(ReadOptions{}.max_memory_bytes);
-
-  ReadOptions read() const { return {.max_memory_bytes = static_cast<std::int64_t>(max_memory)}; }
-  OutputOptions reporting() const {
-    static const std::map<std::string, ColorMode> kModes{
-        {"auto", ColorMode::automatic}, {"always", ColorMode::always}, {"never", ColorMode::never}};
-    return {json, no_color ? ColorMode::never : kModes.at(color)};
-  }
-};
-
-void add_reading_options(CLI::App& command, Arguments& arguments) {
+void add_replaying_options(CLI::App& command, Arguments& arguments) {
   command
-      .add_option("--max-memory", arguments.max_memory,
-                  "Refuse datasets that take more: bytes, or 512MiB, 4G")
-      ->transform(CLI::AsSizeValue(false))
-      ->check(CLI::Range(std::uint64_t{1}, static_cast<std::uint64_t>(kLargestMemory)))
-      ->option_text("SIZE [16GiB]");
-}
-
-void add_thread_option(CLI::App& command, Arguments& arguments) {
-  command.add_option("--threads", arguments.threads, "Threads to use; 0 for one a core")
-      ->check(CLI::Range(0, kMostThreads))
-      ->option_text("N [0]");
-}
-
-void add_reporting_options(CLI::App& command, Arguments& arguments) {
-  command
-      .add_option("--json", arguments.json,
-                  "Also write the report as JSON; '-': print it in place of\nthe table")
-      ->option_text("FILE");
-  auto* color = command
-                    .add_option("--color", arguments.color,
-                                "auto (a terminal without NO_COLOR), always or never")
-                    ->check(CLI::IsMember({"auto", "always", "never"}))
-                    ->option_text("WHEN [auto]");
-  command.add_flag("--no-color", arguments.no_color, "The same as --color=never")
-      ->excludes(color)
-      ->option_text(" ");
-}
-
-void add_device_options(CLI::App& command, Arguments& arguments) {
+      .add_flag("--graph{8}", arguments.graph_replays,
+                "Replay the whole layer as a graph with other batches, N times\nfor each own path")
+      ->excludes("--stage")
+      ->option_text("[=N, 8]");
   command
       .add_option(
-          "--device", arguments.device,
-          "Where unfused and fused run: auto, none, or a name that\n'zerodiff devices' lists")
-      ->option_text("NAME [auto]");
-  command
-      .add_option("--wave", arguments.wave_width, "Lanes of a wave that the host device emulates")
-      ->check(CLI::IsMember({32, 64}))
-      ->option_text("32|64 [32]");
+          "--repeat", arguments.runs,
+          "Run each own path N times, and rows by themselves: all must\ngive the same bytes")
+      ->check(CLI::Range(1, kMostRuns))
+      ->excludes("--stage")
+      ->option_text("N [1]");
 }
-
-using Action = std::function<ExitCode()>;
 
 void add_contract_options(CLI::App& command, Arguments& arguments) {
   command
@@ -165,6 +102,13 @@ void add_stage_options(CLI::App& command, Arguments& arguments) {
       ->option_text(" ");
 }
 
+// CLI11 would hold the flag's absence against a range, too.
+int checked_replays(int replays) {
+  if (replays == 0 || (kFewestReplays <= replays && replays <= kMostRuns)) return replays;
+  throw Error::usage(
+      fmt::format("--graph={}, wanted {} to {} replays", replays, kFewestReplays, kMostRuns));
+}
+
 VerifyOptions verify_options(const Arguments& arguments) {
   VerifyOptions options;
   options.gate = parse_path_selection(arguments.paths, arguments.strict);
@@ -173,6 +117,8 @@ VerifyOptions verify_options(const Arguments& arguments) {
   options.device = arguments.device;
   options.wave_width = arguments.wave_width;
   options.index_score = arguments.index_score;
+  options.graph_replays = checked_replays(arguments.graph_replays);
+  options.runs = arguments.runs;
   options.read = arguments.read();
   if (!arguments.stage.empty()) {
     options.stage = parse_stage_selection(arguments.stage, arguments.stage_inputs);
@@ -194,6 +140,7 @@ void add_verify(CLI::App& app, Arguments& arguments, Action& action) {
   add_contract_options(*command, arguments);
   add_stage_options(*command, arguments);
   add_device_options(*command, arguments);
+  add_replaying_options(*command, arguments);
   add_thread_option(*command, arguments);
   add_reading_options(*command, arguments);
   add_reporting_options(*command, arguments);
@@ -221,70 +168,30 @@ void add_inspect(CLI::App& app, Arguments& arguments, Action& action) {
   });
 }
 
-void add_explain(CLI::App& app, Arguments& arguments, Action& action) {
-  CLI::App* command = app.add_subcommand(
-      "explain", "Say what is wrong with the insertion outputs of one path, and how it came about");
-  command->add_option("CAPTURE", arguments.capture, "A captured layer call")
-      ->required()
-      ->option_text(" ");
-  command->add_option("--path", arguments.path, "A path of the capture, or an own one")
-      ->required()
-      ->option_text("NAME");
+void add_bench(CLI::App& app, Arguments& arguments, Action& action) {
+  CLI::App* command = app.add_subcommand("bench", "Measure the own paths, stage by stage");
+  command->add_option("CAPTURE", arguments.capture, "A captured layer call")->option_text(" ");
   command
-      ->add_option("--output", arguments.explained_output,
-                   "q, index_q, k_cache, v_cache, kv_cache or index_cache")
-      ->option_text("NAME [all]");
-  command->add_option("--elements", arguments.elements, "Elements whose history is told")
-      ->check(CLI::Range(0, kMostElements))
-      ->option_text("N [3]");
-  command->add_option("--device", arguments.device, "Where an own path runs")
-      ->option_text("NAME [auto]");
+      ->add_option("--shape", arguments.shape,
+                   "Instead of a capture: tokens=65536,heads=16,cache=fp8,\n"
+                   "slots=random,... (docs/commands.md)")
+      ->option_text("KEY=VALUE,...");
+  command->add_option("--runs", arguments.bench_runs, "Runs of each stage that count")
+      ->check(CLI::Range(1, kMostRuns))
+      ->option_text("N [50]");
+  add_device_options(*command, arguments);
   add_thread_option(*command, arguments);
   add_reading_options(*command, arguments);
   add_reporting_options(*command, arguments);
   command->final_callback([&] {
     action = [&] {
-      return run(ExplainCommand{arguments.capture,
-                                {.path = arguments.path,
-                                 .output = arguments.explained_output,
-                                 .elements = arguments.elements,
-                                 .threads = arguments.threads,
-                                 .device = arguments.device,
-                                 .read = arguments.read()},
-                                arguments.reporting()});
-    };
-  });
-}
-
-void add_replay(CLI::App& app, Arguments& arguments, Action& action) {
-  CLI::App* command = app.add_subcommand(
-      "replay", "Run an own path and store its outputs in a copy of the capture");
-  command->add_option("CAPTURE", arguments.capture, "A captured layer call")
-      ->required()
-      ->option_text(" ");
-  command->add_option("--path", arguments.path, "The path to run: reference, unfused or fused")
-      ->required()
-      ->option_text("NAME");
-  command
-      ->add_option("-o,--output", arguments.output,
-                   "The file to write; complete or not at all, may be the\ncapture itself")
-      ->option_text("FILE");
-  command
-      ->add_option(
-          "--record", arguments.record,
-          "Write the path's launches, with every buffer before and\nafter, to a new folder")
-      ->option_text("DIR");
-  add_device_options(*command, arguments);
-  add_thread_option(*command, arguments);
-  add_reading_options(*command, arguments);
-  command->final_callback([&] {
-    action = [&] {
-      return run(ReplayCommand{
-          arguments.capture,
-          arguments.path,
-          arguments.output,
-          {arguments.device, arguments.wave_width, arguments.threads, arguments.record},
-          arguments.read()});
+      return run(BenchCommand{arguments.capture,
+                              arguments.shape,
+                              arguments.device,
+                              arguments.wave_width,
+                              {.runs = arguments.bench_runs, .threads = arguments.threads},
+                              arguments.read(),
+                              arguments.reporting()});
     };
   });
 }
@@ -292,6 +199,20 @@ void add_replay(CLI::App& app, Arguments& arguments, Action& action) {
 void add_devices(CLI::App& app, Action& action) {
   CLI::App* command = app.add_subcommand("devices", "List where kernels can run");
   command->final_callback([&] { action = [] { return run_devices(); }; });
+}
+
+void add_selftest(CLI::App& app, Arguments& arguments, Action& action) {
+  CLI::App* command = app.add_subcommand(
+      "selftest", "Test what every kernel rests on; the first thing on a new machine");
+  add_device_options(*command, arguments);
+  add_thread_option(*command, arguments);
+  add_reporting_options(*command, arguments);
+  command->final_callback([&] {
+    action = [&] {
+      return run(SelftestCommand{arguments.device, arguments.wave_width, arguments.threads,
+                                 arguments.reporting()});
+    };
+  });
 }
 
 void add_diff(CLI::App& app, Arguments& arguments, Action& action) {
@@ -355,7 +276,9 @@ ExitCode parse_and_run(int argc, const char* const* argv) {
   add_explain(app, arguments, action);
   add_replay(app, arguments, action);
   add_diff(app, arguments, action);
+  add_bench(app, arguments, action);
   add_devices(app, action);
+  add_selftest(app, arguments, action);
   check_command_name(app, argc, argv);
   try {
     app.parse(argc, argv);

@@ -3,15 +3,20 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <atomic>
+#include <exception>
+#include <future>
 #include <set>
 #include <span>
 #include <string>
+#include <thread>
 
 #include "fixtures/error.h"
 #include "tools/open_device.h"
 #include "tools/print_json.h"
 #include "tools/print_terminal.h"
 #include "tools/progress.h"
+#include "tools/rerun.h"
 
 namespace zerodiff::tools {
 namespace {
@@ -24,19 +29,66 @@ void report_unjudged(const compare::CaseReport& report) {
   fmt::print(stderr, "zerodiff: {}\n", printable(report.reason));
 }
 
-std::vector<CaseResult> judge_captures(const VerifyCommand& command, const Painter& paint) {
+void report(const VerifyCommand& command, const CaseResult& result, const Painter& paint) {
+  report_unjudged(result.report);
+  command.output.write_report(print_case(result, paint));
+}
+
+CaseResult judge(const VerifyCommand& command, std::size_t index, const std::string& device,
+                 const OnStep& on_step) {
+  VerifyOptions options = command.options;
+  options.device = device;
+  CaseResult result = verify_capture(command.captures[index], options, on_step);
+  // Which device of several it was must not show.
+  result.rerun = rerun_line("verify", options_of(command.options), command.captures[index]);
+  return result;
+}
+
+std::vector<CaseResult> judge_one_by_one(const VerifyCommand& command, const std::string& device,
+                                         const Painter& paint) {
   std::vector<CaseResult> cases;
   Progress progress;
-  for (const auto& capture : command.captures) {
+  for (std::size_t i = 0; i < command.captures.size(); ++i) {
     const auto on_step = [&](const std::string& step) {
-      progress.now(capture.filename().string() + ": " + step);
+      progress.now(command.captures[i].filename().string() + ": " + step);
     };
-    cases.push_back(verify_capture(capture, command.options, on_step));
+    cases.push_back(judge(command, i, device, on_step));
     progress.clear();
-    report_unjudged(cases.back().report);
-    command.output.write_report(print_case(cases.back(), paint));
+    report(command, cases.back(), paint);
   }
   return cases;
+}
+
+// Each device takes the next capture when it is done with one; reports come in the captures' order.
+std::vector<CaseResult> judge_in_parallel(const VerifyCommand& command,
+                                          const std::vector<std::string>& devices,
+                                          const Painter& paint) {
+  std::vector<std::promise<CaseResult>> results(command.captures.size());
+  std::atomic<std::size_t> next = 0;
+  std::vector<std::jthread> workers;
+  for (const std::string& device : devices) {
+    workers.emplace_back([&, device] {
+      for (std::size_t i = next++; i < results.size(); i = next++) {
+        try {
+          results[i].set_value(judge(command, i, device, [](const std::string&) {}));
+        } catch (...) {
+          results[i].set_exception(std::current_exception());
+        }
+      }
+    });
+  }
+  std::vector<CaseResult> cases;
+  for (std::promise<CaseResult>& result : results) {
+    cases.push_back(result.get_future().get());
+    report(command, cases.back(), paint);
+  }
+  return cases;
+}
+
+std::vector<CaseResult> judge_captures(const VerifyCommand& command, const Painter& paint) {
+  const std::vector<std::string> devices = split_devices(command.options.device);
+  if (devices.size() == 1) return judge_one_by_one(command, devices.front(), paint);
+  return judge_in_parallel(command, devices, paint);
 }
 
 // Why nothing was selected, or empty. Captures that could not be read may hold anything: with one

@@ -10,62 +10,12 @@
 #include <string>
 
 #include "device/paths/run_path.h"
-#include "reference/cache_layout.h"
+#include "tools/graph_batch.h"
 
 namespace zerodiff::tools {
 namespace {
 
 constexpr std::byte kFill{0xA5};
-
-// The first rows of a [T, ...] tensor.
-Tensor first_rows(const Tensor& tensor, std::int64_t rows) {
-  if (!tensor.present()) return {};
-  Shape shape = tensor.shape();
-  shape[0] = rows;
-  Tensor result = Tensor::allocate(tensor.type(), shape);
-  std::ranges::copy(tensor.bytes().first(result.size_bytes()), result.bytes().begin());
-  return result;
-}
-
-// Entries from `live` on become -1.
-Tensor live_slots(const Tensor& slots, std::int64_t live) {
-  Tensor result = slots;
-  if (!slots.present()) return result;
-  std::ranges::fill(result.as<std::int64_t>().subspan(static_cast<std::size_t>(live)), -1);
-  return result;
-}
-
-Tensor rebased(Tensor slots) {
-  for (std::int64_t& slot : slots.as<std::int64_t>()) slot = reference::rebase_slot(slot);
-  return slots;
-}
-
-// The first `live` rows as a batch of their own, without padding.
-LayerCall eager_batch(const LayerCall& call, std::int64_t live) {
-  LayerCall batch = call;
-  batch.config.batch_mode = BatchMode::eager;
-  batch.config.num_tokens = live;
-  batch.qkv = first_rows(call.qkv, live);
-  batch.positions = first_rows(call.positions, live);
-  batch.slot_mapping = first_rows(call.slot_mapping, live);
-  batch.index_slot_mapping = first_rows(call.index_slot_mapping, live);
-  batch.page16_slot_mapping = {};
-  return batch;
-}
-
-// The call with `live` scheduled rows out of its capacity.
-LayerCall graph_batch(const LayerCall& call, std::int64_t live) {
-  LayerCall batch = call;
-  batch.config.batch_mode = BatchMode::graph;
-  batch.config.num_tokens = live;
-  batch.slot_mapping = live_slots(call.slot_mapping, live);
-  batch.index_slot_mapping = live_slots(call.index_slot_mapping, live);
-  batch.page16_slot_mapping = {};
-  if (call.config.kv_storage == KvStorage::block_contiguous) {
-    batch.page16_slot_mapping = rebased(batch.slot_mapping);
-  }
-  return batch;
-}
 
 // Gives the resident graph the slots and the live count of another batch.
 void refill(device::ResidentLaunchList& resident, const device::LaunchList& list,
@@ -118,7 +68,8 @@ compare::GraphSafeReport graph_safe_insertion(const LayerCall& call, device::Pat
     resident->upload();
     refill(*resident, launches.list, graph_batch(call, live));
     const device::RunReport run = resident->run();
-    const device::PathRun eager = run_path(eager_batch(call, live), kind, backend, options);
+    const device::PathRun eager =
+        run_path(eager_batch(graph_batch(call, live)), kind, backend, options);
     std::string difference;
     if (!run.ok() || !eager.report.ok()) {
       difference = to_string((run.ok() ? eager.report : run).faults.front());

@@ -11,9 +11,11 @@
 #include "compare/write_set.h"
 #include "device/paths/run_path.h"
 #include "reference/layer.h"
+#include "tools/graph_replay.h"
 #include "tools/graph_safe.h"
 #include "tools/own_path.h"
 #include "tools/own_path_rows.h"
+#include "tools/path_invariance.h"
 
 namespace zerodiff::tools {
 namespace {
@@ -43,6 +45,20 @@ class DeviceJudge {
                     PathKind kind) {
     add_own_rows(call_, expected, expected_name, got, kind,
                  {.elements = {.threads = options_.threads}}, report_);
+  }
+
+  void replay_graphs(PathKind kind) {
+    report_.graph_safe.push_back(graph_safe_insertion(call_, kind, backend_));
+    if (options_.graph_replays == 0) return;
+    report_.graph_safe.push_back(
+        replay_whole_layer(call_, kind, backend_,
+                           {.replays = options_.graph_replays, .attention = options_.attention}));
+  }
+
+  void repeat(PathKind kind, const Outputs& outputs) {
+    if (options_.runs < 2) return;
+    report_.repeats.push_back(repeat_path(call_, kind, backend_, whole_layer(), options_.runs));
+    report_.invariance.push_back(rows_by_themselves(call_, outputs, kind, backend_, whole_layer()));
   }
 
   void prove_write_set(PathKind kind) {
@@ -112,11 +128,13 @@ void judge_device_paths(const LayerCall& call, const Outputs& reference, device:
     if (!outputs) continue;
     judge.compare_with(reference, kReferencePath, *outputs, kind);
     if (unfused) judge.compare_with(*unfused, name_of(PathKind::unfused), *outputs, kind);
-    if (kind == PathKind::unfused) unfused = std::move(outputs);
     on_step("proving the write set of " + std::string(name_of(kind)));
     judge.prove_write_set(kind);
     on_step("replaying graph-safe batches of " + std::string(name_of(kind)));
-    report.graph_safe.push_back(graph_safe_insertion(call, kind, backend));
+    judge.replay_graphs(kind);
+    on_step("repeating " + std::string(name_of(kind)));
+    judge.repeat(kind, *outputs);
+    if (kind == PathKind::unfused) unfused = std::move(outputs);
   }
   if (!options.attention || !reference::has_selection(call)) return;
   for (const auto& [fill, name] : {std::pair{compare::PoisonFill::nan, "nan"},

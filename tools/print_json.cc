@@ -193,6 +193,8 @@ Json own_paths_json(const CaseReport& report) {
   for (const auto& set : report.write_set) json["caches"].push_back(write_set_json(set));
   for (const auto& replay : report.graph_safe) {
     json["graph_safe"].push_back({{"path", replay.path},
+                                  {"scope", name_of(replay.scope)},
+                                  {"replays", replay.live_counts.size()},
                                   {"live_counts", replay.live_counts},
                                   {"equivalent", replay.equivalent},
                                   {"first_difference", replay.first_difference}});
@@ -202,6 +204,18 @@ Json own_paths_json(const CaseReport& report) {
                               {"fill", poison.fill},
                               {"unchanged", poison.unchanged},
                               {"first_difference", poison.first_difference}});
+  }
+  for (const auto& repeat : report.repeats) {
+    json["repeats"].push_back({{"path", repeat.path},
+                               {"runs", repeat.runs},
+                               {"equal", repeat.equal},
+                               {"first_difference", repeat.first_difference}});
+  }
+  for (const auto& invariance : report.invariance) {
+    json["invariance"].push_back({{"path", invariance.path},
+                                  {"rows", invariance.rows},
+                                  {"invariant", invariance.invariant},
+                                  {"first_difference", invariance.first_difference}});
   }
   for (const auto& fault : report.path_faults) {
     json["faults"].push_back({{"path", fault.path}, {"text", fault.text}});

@@ -66,13 +66,35 @@ std::vector<std::string> write_set_lines(const CaseReport& report) {
   return lines;
 }
 
+std::string describe(const compare::GraphSafeReport& replay) {
+  const bool layer = replay.scope == compare::GraphScope::layer;
+  const std::string what = layer ? replay.path + " (whole layer)" : replay.path;
+  if (!replay.equivalent) return fmt::format("{}: differs with {}", what, replay.first_difference);
+  const std::string replays =
+      layer ? counted(static_cast<std::int64_t>(replay.live_counts.size()), "replay") + ", " : "";
+  return fmt::format("{}: eager ≡ graph-safe, {}live rows {}", what, replays,
+                     fmt::join(replay.live_counts, ", "));
+}
+
 std::vector<std::string> graph_safe_lines(const CaseReport& report) {
   std::vector<std::string> lines;
   for (const compare::GraphSafeReport& replay : report.graph_safe) {
-    const std::string counts = fmt::format("{}", fmt::join(replay.live_counts, ", "));
-    lines.push_back(replay.equivalent
-                        ? fmt::format("{}: eager ≡ graph-safe, live rows {}", replay.path, counts)
-                        : fmt::format("{}: differs with {}", replay.path, replay.first_difference));
+    lines.push_back(describe(replay));
+  }
+  return lines;
+}
+
+std::vector<std::string> repeat_lines(const CaseReport& report) {
+  std::vector<std::string> lines;
+  for (const compare::RepeatReport& repeat : report.repeats) {
+    lines.push_back(repeat.equal
+                        ? fmt::format("{}: {} runs, the same bytes", repeat.path, repeat.runs)
+                        : fmt::format("{}: {}", repeat.path, repeat.first_difference));
+  }
+  for (const compare::InvarianceReport& rows : report.invariance) {
+    lines.push_back(rows.invariant ? fmt::format("{}: rows {} the same alone and at index 17",
+                                                 rows.path, fmt::join(rows.rows, ", "))
+                                   : fmt::format("{}: {}", rows.path, rows.first_difference));
   }
   return lines;
 }
@@ -103,6 +125,7 @@ std::string print_own_paths(const CaseReport& report, const Painter& paint) {
   if (!pair.empty()) text += print_list("own paths", std::vector{pair});
   text += print_list("write set", write_set_lines(report));
   text += print_list("graph-safe", graph_safe_lines(report));
+  text += print_list("repeats", repeat_lines(report));
   text += print_list("poison", poison_lines(report));
   std::vector<std::string> faults;
   for (const compare::PathFault& fault : report.path_faults) {

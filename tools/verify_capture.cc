@@ -29,30 +29,6 @@ namespace {
 using compare::CaseReport;
 using compare::Outcome;
 
-// The options that decide what a case finds; threads do not.
-std::string options_of(const VerifyOptions& options) {
-  std::string text = options.gate.as_options();
-  const auto add = [&](const std::string& option) {
-    if (!text.empty()) text += ' ';
-    text += option;
-  };
-  if (const std::string contract = options.contract.as_options(); !contract.empty()) add(contract);
-  const VerifyOptions defaults;
-  if (options.device != defaults.device) add("--device " + options.device);
-  if (options.wave_width != defaults.wave_width) add(fmt::format("--wave {}", options.wave_width));
-  if (options.stage) {
-    add("--stage " + options.stage->name);
-    if (!options.stage->inputs.empty() && options.stage->inputs != kReferencePath) {
-      add("--stage-inputs " + shell_quoted(options.stage->inputs));
-    }
-  }
-  if (options.index_score) add("--index-score");
-  if (options.read.max_memory_bytes != ReadOptions{}.max_memory_bytes) {
-    add(fmt::format("--max-memory {}", options.read.max_memory_bytes));
-  }
-  return text;
-}
-
 compare::Fp8ContractReport gating(compare::Fp8ContractReport report, bool gates) {
   for (compare::Fp8TensorReport& tensor : report.tensors) tensor.gates = gates;
   return report;
@@ -186,8 +162,11 @@ void judge(CaptureReader& reader, const VerifyOptions& options, const OnStep& on
   report.not_exercised = compare::not_exercised(call, report.fp8_contract);
   if (backend) {
     judge_device_paths(call, *reference, *backend,
-                       {.threads = options.threads, .index_score = options.index_score}, on_step,
-                       report);
+                       {.threads = options.threads,
+                        .index_score = options.index_score,
+                        .graph_replays = options.graph_replays,
+                        .runs = options.runs},
+                       on_step, report);
   }
   judge_paths(reader, *reference, options, on_step, result);
   report.warnings = reader.warnings();
@@ -209,6 +188,31 @@ Outcome outcome_of(ErrorKind kind) {
 }
 
 }  // namespace
+
+std::string options_of(const VerifyOptions& options) {
+  std::string text = options.gate.as_options();
+  const auto add = [&](const std::string& option) {
+    if (!text.empty()) text += ' ';
+    text += option;
+  };
+  if (const std::string contract = options.contract.as_options(); !contract.empty()) add(contract);
+  const VerifyOptions defaults;
+  if (options.device != defaults.device) add("--device " + options.device);
+  if (options.wave_width != defaults.wave_width) add(fmt::format("--wave {}", options.wave_width));
+  if (options.stage) {
+    add("--stage " + options.stage->name);
+    if (!options.stage->inputs.empty() && options.stage->inputs != kReferencePath) {
+      add("--stage-inputs " + shell_quoted(options.stage->inputs));
+    }
+  }
+  if (options.index_score) add("--index-score");
+  if (options.graph_replays > 0) add(fmt::format("--graph={}", options.graph_replays));
+  if (options.runs != defaults.runs) add(fmt::format("--repeat {}", options.runs));
+  if (options.read.max_memory_bytes != ReadOptions{}.max_memory_bytes) {
+    add(fmt::format("--max-memory {}", options.read.max_memory_bytes));
+  }
+  return text;
+}
 
 CaseResult verify_capture(const std::filesystem::path& file, const VerifyOptions& options,
                           const OnStep& on_step) {

@@ -20,10 +20,15 @@ struct VerifyOptions {
   int threads = 0;              // 0: one for each core
   std::string device = "auto";  // of the own paths unfused and fused, as open_device takes it
   int wave_width = 32;          // of the host device
+  int graph_replays = 0;        // of the whole layer on each own path; 0: insertion alone
+  int runs = 1;                 // of each own path, which must all give the same bytes
   std::optional<StageSelection> stage;  // this stage by itself, nothing else
   bool index_score = false;             // compare index_score, too
   ReadOptions read;
 };
+
+// The options that decide what a case finds, as a command line has them; threads do not.
+std::string options_of(const VerifyOptions& options);
 
 // Told what is being done, each time that changes ("judging atom_fused").
 using OnStep = std::function<void(const std::string& step)>;

@@ -1,26 +1,19 @@
-// The backend that runs kernels on a GPU through CUDA or HIP, whichever the build has.
+// The backend that runs kernels on a GPU: compiled once for each runtime that the build has.
 //
 // A list's launches are captured into a graph once, when it is first run; every run replays it. So
 // a list that is run again after single buffers were uploaded is a graph replay with new metadata.
 #pragma once
 
 #include <memory>
-#include <string>
 #include <string_view>
 #include <vector>
 
 #include "device/backend.h"
+#include "device/gpu/gpu_namespace.h"
+#include "device/gpu/gpu_platform.h"
 
 namespace zerodiff::device {
-inline namespace gpu {
-
-struct GpuInfo {
-  std::string name;          // "NVIDIA H200"
-  std::string architecture;  // "sm_90", "gfx942"
-  std::size_t memory_bytes = 0;
-  int wave_width = 32;
-  int driver_version = 0;  // as the runtime numbers it
-};
+inline namespace ZERODIFF_GPU_RUNTIME {
 
 // "cuda" or "hip".
 std::string_view gpu_backend_name();
@@ -29,12 +22,13 @@ std::vector<GpuInfo> list_gpus();
 
 class GpuBackend final : public Backend {
  public:
-  // `index` counts list_gpus(). Throws Error: usage if there is no such GPU.
+  // `index` counts list_gpus(). Throws Error: infrastructure if there is no such GPU.
   explicit GpuBackend(int index);
   ~GpuBackend() override;
 
   std::string_view name() const override;
   int wave_width() const override;
+  DeviceTraits traits() const override;
   std::unique_ptr<ResidentLaunchList> allocate(const LaunchList& list) override;
 
  private:
@@ -42,5 +36,5 @@ class GpuBackend final : public Backend {
   std::unique_ptr<State> state_;
 };
 
-}  // namespace gpu
+}  // namespace ZERODIFF_GPU_RUNTIME
 }  // namespace zerodiff::device

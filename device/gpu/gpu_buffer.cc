@@ -7,7 +7,7 @@
 #include "device/gpu/gpu_runtime.h"
 
 namespace zerodiff::device {
-inline namespace gpu {
+inline namespace ZERODIFF_GPU_RUNTIME {
 namespace {
 
 constexpr std::byte kGuard{0xE7};
@@ -74,5 +74,5 @@ std::optional<std::int64_t> GpuBuffer::first_damage() const {
   return std::nullopt;
 }
 
-}  // namespace gpu
+}  // namespace ZERODIFF_GPU_RUNTIME
 }  // namespace zerodiff::device

@@ -6,10 +6,11 @@
 #include <optional>
 #include <span>
 
+#include "device/gpu/gpu_namespace.h"
 #include "device/launch_list.h"
 
 namespace zerodiff::device {
-inline namespace gpu {
+inline namespace ZERODIFF_GPU_RUNTIME {
 
 class GpuBuffer {
  public:
@@ -36,5 +37,5 @@ class GpuBuffer {
   std::byte* storage_ = nullptr;
 };
 
-}  // namespace gpu
+}  // namespace ZERODIFF_GPU_RUNTIME
 }  // namespace zerodiff::device

@@ -1,9 +1,11 @@
 // The few runtime calls that CUDA and HIP share, under one name each, with errors as Error.
-// Include it in .cc and .cu files of device/gpu/ only.
+// Include it in .cc and .cu files of device/gpu/
+// only, which are compiled once for each runtime (gpu_namespace.h).
 #pragma once
 
 #include <string>
 
+#include "device/gpu/gpu_namespace.h"
 #include "fixtures/error.h"
 
 #if defined(ZERODIFF_GPU_HIP)
@@ -15,12 +17,18 @@
 #endif
 
 namespace zerodiff::device {
-inline namespace gpu {
+inline namespace ZERODIFF_GPU_RUNTIME {
 
 using GpuStatus = ZERODIFF_GPU_NAME(Error_t);
 using GpuStream = ZERODIFF_GPU_NAME(Stream_t);
 using GpuGraph = ZERODIFF_GPU_NAME(Graph_t);
 using GpuGraphExec = ZERODIFF_GPU_NAME(GraphExec_t);
+using GpuEventHandle = ZERODIFF_GPU_NAME(Event_t);
+#if defined(ZERODIFF_GPU_HIP)
+using GpuProperties = hipDeviceProp_t;
+#else
+using GpuProperties = cudaDeviceProp;
+#endif
 
 #if defined(ZERODIFF_GPU_HIP)
 inline constexpr const char* kGpuBackendName = "hip";
@@ -41,5 +49,5 @@ inline void check_gpu(GpuStatus status, const char* call, const char* file, int 
   ::zerodiff::device::check_gpu(ZERODIFF_GPU_NAME(name)(__VA_ARGS__), #name "(" #__VA_ARGS__ ")", \
                                 __FILE__, __LINE__)
 
-}  // namespace gpu
+}  // namespace ZERODIFF_GPU_RUNTIME
 }  // namespace zerodiff::device

@@ -1,7 +1,10 @@
 #include "device/host/host_backend.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cassert>
+#include <chrono>
 #include <optional>
 #include <span>
 #include <string>
@@ -12,6 +15,7 @@
 #include "device/host/executor.h"
 #include "device/host/host_buffer.h"
 #include "device/host/launch_binding.h"
+#include "fixtures/error.h"
 
 namespace zerodiff::device {
 inline namespace host {
@@ -46,6 +50,8 @@ class HostLaunchList final : public ResidentLaunchList {
   void download(BufferId buffer, std::span<std::byte> content) const override;
   void download_part(BufferId buffer, std::int64_t byte_offset,
                      std::span<std::byte> content) const override;
+  double time_launches(std::size_t first, std::size_t last) override;
+  double time_copy(BufferId from, BufferId to) override;
 
  private:
   RunReport run_on(Executor& executor);
@@ -110,6 +116,22 @@ RunReport HostLaunchList::run() {
   return report;
 }
 
+double HostLaunchList::time_launches(std::size_t first, std::size_t last) {
+  as_uploaded_ = false;
+  const auto start = std::chrono::steady_clock::now();
+  for (std::size_t i = first; i < last; ++i) {
+    const std::vector<KernelFault> faults = run_launch(executor_, i);
+    if (!faults.empty()) throw Error::infrastructure("host", to_string(faults.front()));
+  }
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+double HostLaunchList::time_copy(BufferId from, BufferId to) {
+  const auto start = std::chrono::steady_clock::now();
+  std::ranges::copy(buffers_.at(from.index)->content(), buffers_.at(to.index)->content().begin());
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
 RunReport HostLaunchList::run_on(Executor& executor) {
   RunReport report;
   for (std::size_t i = 0; i < list_.launches().size() && report.ok(); ++i) {
@@ -168,6 +190,13 @@ HostBackend::~HostBackend() = default;
 
 int HostBackend::wave_width() const {
   return state_->options.wave_width;
+}
+
+DeviceTraits HostBackend::traits() const {
+  // A core's own: what the cores share is too large to be kept cold in a test's time.
+  const std::int64_t cache = sysconf(_SC_LEVEL2_CACHE_SIZE);
+  return {.clock = "wall clock",
+          .cache_bytes = std::max<std::int64_t>(cache, std::int64_t{1} << 20)};
 }
 
 std::unique_ptr<ResidentLaunchList> HostBackend::allocate(const LaunchList& list) {

@@ -27,6 +27,7 @@ class HostBackend final : public Backend {
 
   std::string_view name() const override { return "host"; }
   int wave_width() const override;
+  DeviceTraits traits() const override;
   std::unique_ptr<ResidentLaunchList> allocate(const LaunchList& list) override;
 
  private:

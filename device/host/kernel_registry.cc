@@ -4,8 +4,7 @@
 #include <cassert>
 #include <utility>
 
-#include "device/kernels/all_kernels.hip.h"
-#include "device/kernels/attention_kernels.hip.h"
+#include "device/kernels/kernel_list.hip.h"
 
 namespace zerodiff::device {
 inline namespace host {
@@ -13,8 +12,7 @@ inline namespace host {
 #define ZERODIFF_REGISTRY_ENTRY(name) ZERODIFF_HOST_KERNEL(name),
 
 const KernelRegistry& host_kernels() {
-  static const KernelRegistry registry({ZERODIFF_ATTENTION_KERNELS(ZERODIFF_REGISTRY_ENTRY)
-                                            ZERODIFF_INSERTION_KERNELS(ZERODIFF_REGISTRY_ENTRY)});
+  static const KernelRegistry registry({ZERODIFF_KERNELS(ZERODIFF_REGISTRY_ENTRY)});
   return registry;
 }
 

@@ -158,15 +158,22 @@ __device__ __forceinline__ void stage_block(const PagedKv<Code>& kv, const Table
   stage_v_scales(kv, block, inputs.v_scales);
 }
 
-// o of the first `heads` heads, in the thread's dims.
+// The first granules of V, which may be on their way while weights are computed.
+template <class Code>
+__device__ __forceinline__ Granules first_values(const PagedKv<Code>& kv,
+                                                 const ValueInputs& inputs) {
+  return load_v(kv, inputs.pages, 0);
+}
+
+// o of the first `heads` heads, in the thread's dims. `next` is first_values().
 template <class Row, class Code, int32_t kHeads>
 __device__ __forceinline__ TileSums<kHeads> weighted_values(const PagedKv<Code>& kv,
                                                             const TableBlock& block, int32_t heads,
-                                                            const ValueInputs& inputs) {
+                                                            const ValueInputs& inputs,
+                                                            Granules next) {
   constexpr int32_t kParts = kGranuleParts<Code>;
   const Fp8Decoder decoder = make_fp8_decoder(kv.kv_format);
   TileSums<kHeads> sums = zero_sums<kHeads>();
-  Granules next = load_v(kv, inputs.pages, 0);
   Granules granules = next;
   for (int32_t first = 0; first < block.tokens; first += kInnerStep) {
     const int32_t part = first / kInnerStep % kParts;

@@ -82,37 +82,70 @@ struct MergedHead {
   float sum;
 };
 
-__device__ __forceinline__ void merge_block(const AttentionMergeArguments& args,
-                                            const MergeLane& lane, int32_t n, float weight,
+// The lane's dims of kMergeStep blocks.
+inline constexpr int32_t kMergeStep = 8;
+struct BlockParts {
+  Vec16<float> low[kMergeStep];
+  Vec16<float> high[kMergeStep];
+};
+
+// Blocks n .. n + 7, as far as there are any: all of them on their way at once.
+__device__ __forceinline__ BlockParts load_parts(const AttentionMergeArguments& args,
+                                                 const MergeLane& lane, int32_t n) {
+  BlockParts parts = {};
+  ZERODIFF_UNROLL
+  for (int32_t j = 0; j < kMergeStep; ++j) {
+    if (!lane.live || n + j >= lane.blocks) continue;
+    const int64_t source = merge_source(args, lane, n + j) * kHeadElements + lane.lane * 8;
+    parts.low[j] = load16(args.partial_out, source);
+    parts.high[j] = load16(args.partial_out, source + 4);
+  }
+  return parts;
+}
+
+__device__ __forceinline__ void merge_block(const BlockParts& parts, int32_t j, float weight,
                                             float block_sum, MergedHead& merged) {
   merged.sum = fmaf(weight, block_sum, merged.sum);
-  const int64_t source = merge_source(args, lane, n) * kHeadElements + lane.lane * 8;
   ZERODIFF_UNROLL
-  for (int32_t half = 0; half < 8; half += 4) {
-    const Vec16<float> out = load16(args.partial_out, source + half);
-    ZERODIFF_UNROLL
-    for (int32_t i = 0; i < 4; ++i) {
-      merged.out[half + i] = fmaf(weight, out.e[i], merged.out[half + i]);
-    }
+  for (int32_t i = 0; i < 4; ++i) {
+    merged.out[i] = fmaf(weight, parts.low[j].e[i], merged.out[i]);
+    merged.out[4 + i] = fmaf(weight, parts.high[j].e[i], merged.out[4 + i]);
   }
+}
+
+// What the lanes of a head know of 16 blocks from `base` on, a block a lane.
+struct MergeWeights {
+  float weight;
+  float sum;
+};
+
+__device__ __forceinline__ MergeWeights merge_weights(const AttentionMergeArguments& args,
+                                                      const MergeLane& lane, int32_t base,
+                                                      float max) {
+  const int32_t own = base + lane.lane;
+  MergeWeights weights = {contract_exp2(block_max_or_least(args, lane, own) - max), 0.0F};
+  if (lane.live && own < lane.blocks) weights.sum = args.partial_sum[merge_source(args, lane, own)];
+  return weights;
 }
 
 // All blocks in order. Each lane prepares the weight of one block of 16; all of them need it.
 __device__ __forceinline__ MergedHead merge_blocks(const AttentionMergeArguments& args,
                                                    const MergeLane& lane) {
+  BlockParts parts = load_parts(args, lane, 0);
   const float max = merged_max(args, lane);
   MergedHead merged = {};
-  for (int32_t base = 0; base < lane.blocks; base += kMergeLanes) {
-    const int32_t own = base + lane.lane;
-    const float own_weight = contract_exp2(block_max_or_least(args, lane, own) - max);
-    float own_sum = 0.0F;
-    if (lane.live && own < lane.blocks) own_sum = args.partial_sum[merge_source(args, lane, own)];
-    const int32_t rest = lane.blocks - base;
-    const int32_t count = rest < kMergeLanes ? rest : kMergeLanes;
-    for (int32_t i = 0; i < count; ++i) {
-      const float weight = shfl32(own_weight, lane.first + i);
-      const float block_sum = shfl32(own_sum, lane.first + i);
-      if (lane.live) merge_block(args, lane, base + i, weight, block_sum, merged);
+  MergeWeights weights = {};
+  for (int32_t n = 0; n < lane.blocks; n += kMergeStep) {
+    if (n % kMergeLanes == 0) weights = merge_weights(args, lane, n, max);
+    const BlockParts now = parts;
+    if (n + kMergeStep < lane.blocks) parts = load_parts(args, lane, n + kMergeStep);
+    ZERODIFF_UNROLL
+    for (int32_t j = 0; j < kMergeStep; ++j) {
+      if (n + j >= lane.blocks) continue;
+      const int32_t source = lane.first + (n + j) % kMergeLanes;
+      const float weight = shfl32(weights.weight, source);
+      const float block_sum = shfl32(weights.sum, source);
+      merge_block(now, j, weight, block_sum, merged);
     }
   }
   return merged;

@@ -183,8 +183,8 @@ __device__ __forceinline__ void sum_row(const AttentionArguments<Code>& args,
     recall_weights<Row, kHeads>(scratch, place, row.heads, tile.values.weights);
     stage_block(args.kv, block, tile.values);
     __syncthreads();
-    const TileSums<kHeads> sums =
-        weighted_values<Row, Code, kHeads>(args.kv, block, row.heads, tile.values);
+    const TileSums<kHeads> sums = weighted_values<Row, Code, kHeads>(
+        args.kv, block, row.heads, tile.values, first_values(args.kv, tile.values));
     merge_block_values(sums, row.heads, tile.factors, out);
     __syncthreads();
   }

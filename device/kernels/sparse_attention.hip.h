@@ -89,12 +89,13 @@ __device__ __forceinline__ void sparse_attention(const AttentionArguments<Code>&
   for (int32_t n = range.first; n < range.last; ++n) {
     const TableBlock block = table_block(args, row, n);
     const int64_t first_head = partial_head(args, row, first_row, n);
-    block_scores<Row, Code, kHeads>(args.kv, block, query, row.heads, args.scale, scores);
     stage_block(args.kv, block, inputs);
+    block_scores<Row, Code, kHeads>(args.kv, block, query, row.heads, args.scale, scores);
     __syncthreads();
+    const Granules values = first_values(args.kv, inputs);
     weigh_scores<Row>(scores, block, partials, first_head, row.heads);
     __syncthreads();
-    store_partials(weighted_values<Row, Code, kHeads>(args.kv, block, row.heads, inputs),
+    store_partials(weighted_values<Row, Code, kHeads>(args.kv, block, row.heads, inputs, values),
                    partials.out, first_head, row.heads);
     __syncthreads();
   }

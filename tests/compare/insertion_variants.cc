@@ -132,7 +132,9 @@ Outputs insertion_with_factors(const LayerCall& call, const Choices& choices,
   for (std::int64_t t = 0; t < call.capacity(); ++t) {
     const auto i = static_cast<std::size_t>(t);
     rotation.rotate(t, row);
-    reference::materialise_q(row, t, outputs.q);
+    reference::to_model_dtype(
+        outputs.q.type(), row.q,
+        outputs.q.as<std::uint16_t>().subspan(i * row.q.size(), row.q.size()));
     caches.store(slots.kv[i], row);
     if (call.config.skip_index_branch) continue;
     reference::materialise_index_q(call, choices, row, t, outputs.index_q);

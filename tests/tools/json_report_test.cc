@@ -64,6 +64,28 @@ TEST(Schema, HoldsForOneStageAndForASelectionThatDiffers) {
   expect_valid_json({"verify", "--device", "none", file}, 0);
 }
 
+TEST(Schema, HoldsForReplaysAndRepeats) {
+  expect_valid_json({"verify", "--device", "host", "--graph", "--repeat", "2", kGraph}, 0);
+}
+
+TEST(Schema, HoldsForBench) {
+  expect_valid_json({"bench", "--device", "host", "--runs", "1", "--shape", "tokens=2,heads=2"}, 0);
+}
+
+TEST(Schema, HoldsForSelftest) {
+  expect_valid_json({"selftest", "--device", "host"}, 0);
+}
+
+TEST(Schema, HoldsForRecordings) {
+  const TemporaryFolder folder;
+  const std::string recording = (folder / "recording").string();
+  ASSERT_EQ(run_tool({"replay", kDecode, "--path", "fused", "--record", recording}).exit_code, 0);
+  ASSERT_EQ(run_tool({"replay", "--run", recording}).exit_code, 0);
+  expect_valid_json({"replay", "--check", recording}, 0);
+  std::ofstream(folder / "recording/009_q.result.bin", std::ios::in | std::ios::binary) << "other";
+  expect_valid_json({"replay", "--check", recording}, 1);
+}
+
 TEST(Schema, HoldsForCasesThatWereNotJudged) {
   expect_valid_json({"verify", "--device", "none", "--paths", "atom_fused", kGraph, "no_such.h5"},
                     2);

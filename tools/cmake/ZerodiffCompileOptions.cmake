@@ -12,7 +12,8 @@ set(zerodiff_cxx_options
   -march=${ZERODIFF_MARCH} -ffp-contract=off -fno-math-errno -fno-trapping-math
   -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wnon-virtual-dtor -Woverloaded-virtual
   -Wno-ignored-attributes)    # vector types as template arguments
-set(zerodiff_cuda_options -fmad=false)
+# CMake 3.25 knows no CUDA_STANDARD 20 of nvcc 13.
+set(zerodiff_cuda_options -std=c++20 -fmad=false)
 if(ZERODIFF_WERROR)
   list(APPEND zerodiff_cxx_options -Werror)
   list(APPEND zerodiff_cuda_options -Werror=all-warnings)

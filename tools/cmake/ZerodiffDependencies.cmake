@@ -21,6 +21,18 @@ add_library(zerodiff::xxhash ALIAS zerodiff_xxhash)
 target_include_directories(zerodiff_xxhash SYSTEM INTERFACE ${XXHASH_INCLUDE_DIR})
 target_compile_definitions(zerodiff_xxhash INTERFACE XXH_INLINE_ALL)
 
+# HIP's runtime alone: its CMake package wants a whole ROCm, and flags for device code.
+if(ZERODIFF_HIP)
+  find_path(HIP_INCLUDE_DIR hip/hip_runtime_api.h HINTS "$ENV{ROCM_PATH}/include" /opt/rocm/include
+    REQUIRED)
+  find_library(HIP_LIBRARY amdhip64 HINTS "$ENV{ROCM_PATH}/lib" /opt/rocm/lib REQUIRED)
+  add_library(zerodiff_hip_runtime INTERFACE)
+  add_library(zerodiff::hip_runtime ALIAS zerodiff_hip_runtime)
+  target_include_directories(zerodiff_hip_runtime SYSTEM INTERFACE ${HIP_INCLUDE_DIR})
+  target_compile_definitions(zerodiff_hip_runtime INTERFACE __HIP_PLATFORM_AMD__)
+  target_link_libraries(zerodiff_hip_runtime INTERFACE ${HIP_LIBRARY})
+endif()
+
 if(ZERODIFF_BUILD_TESTS)
   find_package(GTest REQUIRED)
   find_library(MPFR_LIBRARY mpfr REQUIRED)
