@@ -23,6 +23,7 @@ const ChoiceId& known(std::string_view id, std::string_view where) {
   const auto found = std::ranges::find(all, id, &ChoiceId::id);
   if (found != all.end()) return *found;
   std::vector<std::string_view> ids;
+  ids.reserve(all.size());
   for (const ChoiceId& choice : all) ids.push_back(choice.id);
   throw Error::usage(std::string(where) + ": unknown choice '" + one_line(id) +
                      "', wanted one of " + list_of(ids));

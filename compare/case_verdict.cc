@@ -24,6 +24,7 @@ std::string describe(const Comparison& comparison) {
     text += "; no allowed choice explains " + std::to_string(comparison.legal->heads_unexplained) +
             " of " + std::to_string(comparison.legal->heads) + " heads";
   }
+  for (const Diagnosis& diagnosis : comparison.diagnoses) text += "; " + describe(diagnosis);
   return text;
 }
 

@@ -27,7 +27,7 @@ struct ChoiceFinding {
 // One output of one path. A head is 128 values of one token: of q or index_q, or those that a token
 // stores as K, V or index K.
 struct LegalReport {
-  static constexpr int kMostUlps = 2;
+  static constexpr std::int64_t kMostUlps = 2;
 
   std::vector<ChoiceFinding> choices;  // the ones that can show in this output
   std::int64_t heads = 0;

@@ -46,12 +46,12 @@ const char* name_of(Scope scope) {
   return scope == Scope::stage ? "stage" : "end_to_end";
 }
 
-const char* name_of(GraphScope scope) {
-  return scope == GraphScope::insertion ? "insertion" : "layer";
-}
-
 bool is_right(Verdict verdict) {
   return verdict == Verdict::identical || verdict == Verdict::legal || verdict == Verdict::bounded;
+}
+
+const char* name_of(GraphScope scope) {
+  return scope == GraphScope::insertion ? "insertion" : "layer";
 }
 
 const char* name_of(SlotMapVerdict verdict) {

@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "compare/diagnosis.h"
+#include "compare/fp8_inference_report.h"
 #include "compare/legal_report.h"
 
 namespace zerodiff::compare {
@@ -106,6 +108,8 @@ struct Comparison {
   std::string note;                    // one line, for example why it is absent
   // Of an output of the insertion stages that differs, where the search over legal choices applies.
   std::optional<LegalReport> legal;
+  // Of such an output that is a fault: one, or one for K and one for V of a joined pool.
+  std::vector<Diagnosis> diagnoses;
 };
 
 // Where a slot lands.
@@ -179,6 +183,8 @@ struct Fp8TensorReport {
   // The allowed choices under which its output is legal although it breaks the declared contract;
   // empty otherwise. Such a tensor does not gate.
   std::string explained_by;
+  // What the codes themselves tell of the contract; of captured paths.
+  std::optional<Fp8Inference> inference;
 };
 
 struct Fp8ContractReport {

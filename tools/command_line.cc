@@ -32,6 +32,7 @@ constexpr const char* kExamples = R"(Examples:
   zerodiff verify --paths atom_fused call.h5      ... and fail unless atom_fused is right
   zerodiff verify --paths atom_fused --allow quantize_from=fp32 call.h5
   zerodiff verify --strict --json report.json captures/*.h5
+  zerodiff explain call.h5 --path atom_fused      what is wrong with a path, and how it came about
   zerodiff replay call.h5 --path reference -o replayed.h5
   zerodiff diff replayed.h5:reference call.h5:atom_fused
 
@@ -49,6 +50,7 @@ constexpr const char* kDiffExamples = R"(Examples:
 
 constexpr int kFewestReplays = 8;
 constexpr int kMostRuns = 100'000;
+
 void add_replaying_options(CLI::App& command, Arguments& arguments) {
   command
       .add_flag("--graph{8}", arguments.graph_replays,
@@ -271,6 +273,7 @@ ExitCode parse_and_run(int argc, const char* const* argv) {
   app.footer(kExamples);
   add_verify(app, arguments, action);
   add_inspect(app, arguments, action);
+  add_explain(app, arguments, action);
   add_replay(app, arguments, action);
   add_diff(app, arguments, action);
   add_bench(app, arguments, action);

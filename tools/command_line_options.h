@@ -19,6 +19,8 @@ namespace zerodiff::tools {
 struct Arguments {
   std::vector<std::string> captures;
   std::vector<std::string> paths;
+  std::vector<std::string> allow;
+  std::string contract;
   std::string capture;
   std::string path;
   std::string output;
@@ -39,6 +41,8 @@ struct Arguments {
   int graph_replays = 0;
   int runs = 1;
   std::string shape;
+  std::string explained_output;
+  int elements = 3;  // of `explain`, whose history is told
   int bench_runs = BenchOptions{}.runs;
   std::string record;
   std::string run;
@@ -55,6 +59,9 @@ void add_reading_options(CLI::App& command, Arguments& arguments);    // --max-m
 void add_thread_option(CLI::App& command, Arguments& arguments);      // --threads
 void add_reporting_options(CLI::App& command, Arguments& arguments);  // --json, --color, --no-color
 void add_device_options(CLI::App& command, Arguments& arguments);     // --device, --wave
+
+// `explain`.
+void add_explain(CLI::App& app, Arguments& arguments, Action& action);
 
 // `replay`, which has files of its own: captures, and recordings.
 void add_replay(CLI::App& app, Arguments& arguments, Action& action);

@@ -1,6 +1,7 @@
 #include "tools/print_json.h"
 
 #include "tools/json_values.h"
+#include "tools/print_json_diagnosis.h"
 #include "tools/print_json_legal.h"
 
 namespace zerodiff::tools {
@@ -89,6 +90,9 @@ Json comparison_json(const Comparison& comparison) {
   json["detail"] = {{"nan_mismatches", comparison.total.nan_mismatches}, {"regions", regions}};
   if (comparison.legal) json["detail"]["legal"] = legal_json(*comparison.legal);
   if (comparison.topk) json["detail"]["topk"] = topk_json(*comparison.topk);
+  for (const compare::Diagnosis& diagnosis : comparison.diagnoses) {
+    json["detail"]["diagnoses"].push_back(diagnosis_json(diagnosis));
+  }
   return json;
 }
 
@@ -136,22 +140,24 @@ Json fp8_tensor_json(const compare::Fp8TensorReport& tensor) {
                        {"violations", clause.violations},
                        {"detail", clause.detail}});
   }
-  return {{"path", tensor.path},
-          {"tensor", tensor.tensor},
-          {"format", tensor.format},
-          {"conforms", tensor.conforms},
-          {"gates", tensor.gates},
-          {"written", tensor.written},
-          {"saturated", tensor.saturated},
-          {"nan_codes", tensor.nan_codes},
-          {"zero_codes", tensor.zero_codes},
-          {"subnormal_codes", tensor.subnormal_codes},
-          {"top_octave_codes", tensor.top_octave_codes},
-          {"negative_underflows", tensor.negative_underflows},
-          {"nan_inputs", tensor.nan_inputs},
-          {"largest_error_steps", json_number(tensor.largest_error_steps)},
-          {"explained_by", tensor.explained_by},
-          {"clauses", clauses}};
+  Json json{{"path", tensor.path},
+            {"tensor", tensor.tensor},
+            {"format", tensor.format},
+            {"conforms", tensor.conforms},
+            {"gates", tensor.gates},
+            {"written", tensor.written},
+            {"saturated", tensor.saturated},
+            {"nan_codes", tensor.nan_codes},
+            {"zero_codes", tensor.zero_codes},
+            {"subnormal_codes", tensor.subnormal_codes},
+            {"top_octave_codes", tensor.top_octave_codes},
+            {"negative_underflows", tensor.negative_underflows},
+            {"nan_inputs", tensor.nan_inputs},
+            {"largest_error_steps", json_number(tensor.largest_error_steps)},
+            {"explained_by", tensor.explained_by},
+            {"clauses", clauses}};
+  if (tensor.inference) json["inference"] = inference_json(*tensor.inference);
+  return json;
 }
 
 Json fp8_contract_json(const compare::Fp8ContractReport& contract) {

@@ -11,7 +11,7 @@ using compare::LegalReport;
 
 Json heads_by_ulp_json(const LegalReport& report) {
   Json json = Json::object();
-  for (int ulp = -LegalReport::kMostUlps; ulp <= LegalReport::kMostUlps; ++ulp) {
+  for (std::int64_t ulp = -LegalReport::kMostUlps; ulp <= LegalReport::kMostUlps; ++ulp) {
     json[std::to_string(ulp)] =
         report.heads_by_ulp[static_cast<std::size_t>(ulp + LegalReport::kMostUlps)];
   }

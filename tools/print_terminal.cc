@@ -12,6 +12,7 @@
 
 #include "tools/own_path.h"
 #include "tools/print_terminal_contract.h"
+#include "tools/print_terminal_diagnosis.h"
 #include "tools/print_terminal_legal.h"
 #include "tools/print_terminal_own_paths.h"
 #include "tools/text_table.h"
@@ -129,6 +130,9 @@ std::string lines_below(const Comparison& comparison, const Painter& paint) {
     }
   }
   if (comparison.topk) lines += describe_topk(*comparison.topk, label("blocks"));
+  for (const compare::Diagnosis& diagnosis : comparison.diagnoses) {
+    lines += diagnosis_lines(diagnosis, kBelowRow.size());
+  }
   if (!comparison.note.empty()) lines += wrapped(label("note"), printable(comparison.note));
   return lines;
 }

@@ -8,6 +8,7 @@
 #include <tuple>
 #include <vector>
 
+#include "tools/print_terminal_diagnosis.h"
 #include "tools/text_table.h"
 
 namespace zerodiff::tools {
@@ -134,6 +135,9 @@ void add_rows(TextTable& table, TensorRange tensors) {
     for (const Fp8Clause& clause : tensor.clauses) {
       if (!clause.applies || clause.violations == 0) continue;
       table.add_lines(wrapped("        breaks ", describe_violation(clause)));
+    }
+    if (tensor.inference && !tensor.conforms) {
+      table.add_lines(wrapped("        codes: ", printable(inference_text(*tensor.inference))));
     }
     if (!tensor.explained_by.empty()) {
       table.add_lines(wrapped("        but    ", printable("legal: " + tensor.explained_by)));

@@ -18,7 +18,7 @@ using compare::LegalReport;
 // "-1 ulp in 2, +1 in 3 heads"
 std::string describe_moves(const LegalReport& report) {
   std::vector<std::string> moves;
-  for (int ulp = -LegalReport::kMostUlps; ulp <= LegalReport::kMostUlps; ++ulp) {
+  for (std::int64_t ulp = -LegalReport::kMostUlps; ulp <= LegalReport::kMostUlps; ++ulp) {
     const std::int64_t heads =
         report.heads_by_ulp[static_cast<std::size_t>(ulp + LegalReport::kMostUlps)];
     if (ulp == 0 || heads == 0) continue;

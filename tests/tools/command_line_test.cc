@@ -20,13 +20,14 @@ TEST(CommandLine, HelpNamesEveryCommandAndTheExitCodes) {
   const ToolRun run = run_tool({"--help"});
   EXPECT_EQ(run.exit_code, 0);
   EXPECT_EQ(run.err, "");
-  for (const char* part : {"verify", "inspect", "replay", "diff", "Examples:", "Exit codes: 0"}) {
+  for (const char* part :
+       {"verify", "inspect", "explain", "replay", "diff", "Examples:", "Exit codes: 0"}) {
     EXPECT_TRUE(contains(run.out, part)) << part << "\n" << run.out;
   }
 }
 
 TEST(CommandLine, EveryCommandHasHelpThatFitsATerminal) {
-  for (const char* command : {"verify", "inspect", "replay", "diff", "devices"}) {
+  for (const char* command : {"verify", "inspect", "explain", "replay", "diff", "devices"}) {
     const ToolRun run = run_tool({command, "--help"});
     EXPECT_EQ(run.exit_code, 0) << command;
     EXPECT_TRUE(contains(run.out, std::string("Usage: zerodiff ") + command)) << run.out;
@@ -58,7 +59,7 @@ const std::string kDecode = captured("decode_fp8");
 INSTANTIATE_TEST_SUITE_P(
     All, WrongUsage,
     testing::ValuesIn(std::vector<UsageCase>{
-        {"no_command", {}, "no command given, wanted one of verify, inspect, replay"},
+        {"no_command", {}, "no command given, wanted one of verify, inspect, explain"},
         {"empty_command", {""}, "unknown command ''"},
         {"unknown_command", {"verfy", kDecode}, "unknown command 'verfy'"},
         {"unknown_option", {"verify", "--fast", kDecode}, "--fast"},

@@ -34,6 +34,12 @@ void expect_valid_json(std::vector<std::string> arguments, int exit_code) {
   EXPECT_EQ(text, "valid\n");
 }
 
+TEST(Schema, HoldsForExplain) {
+  expect_valid_json({"explain", kDecode, "--path", "atom_fused"}, 0);
+  expect_valid_json({"explain", kPrefill, "--path", "nvcc_fused"}, 0);
+  expect_valid_json({"explain", kGraph, "--path", "reference"}, 0);
+}
+
 TEST(Schema, HoldsForVerify) {
   expect_valid_json({"verify", "--strict", kDecode, kPrefill, kGraph}, 1);
 }
