@@ -30,8 +30,6 @@ struct Arguments {
   std::string color = "auto";
   std::string stage;
   std::string stage_inputs;
-  std::vector<std::string> allow;
-  std::string contract;
   bool index_score = false;
   bool strict = false;
   bool no_color = false;
