@@ -1,6 +1,7 @@
 #include "compare/attention_bound.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <limits>
 
@@ -12,6 +13,7 @@ namespace {
 constexpr double kUnit = 0x1p-24;
 constexpr double kSlack = 1 + 0x1p-11;
 constexpr double kFlushed = 0x1p-100;
+constexpr std::uint64_t kSignificand = (std::uint64_t{1} << 52) - 1;
 constexpr double kLog2E = 1.4426950408889634;
 constexpr double kLn2 = 0.6931471805599453;
 // Beyond this a binary32 sum of another order may overflow.
@@ -43,26 +45,22 @@ WeightRounding weight_rounding(PDtype p_dtype, ElementType model_dtype) {
 
 double half_step_at(ElementType model_dtype, double size) {
   const bool bfloat = model_dtype == ElementType::bfloat16;
-  const int least = bfloat ? -126 : -14;
   if (!std::isfinite(size)) return size;
-  const int exponent = size > 0 ? std::max(least, std::ilogb(size)) : least;
-  return std::ldexp(1.0, exponent - (bfloat ? 8 : 11));
+  // 2^exponent: the size without its significand.
+  const auto power = std::bit_cast<double>(std::bit_cast<std::uint64_t>(size) & ~kSignificand);
+  return std::max(power, bfloat ? 0x1p-126 : 0x1p-14) * (bfloat ? 0x1p-8 : 0x1p-11);
 }
 
 AttentionBound::AttentionBound(const LayerCall& call, const Tensor& k_pool, const Tensor& v_pool,
                                const AccumulateRules& rules)
     : model_dtype_(call.model_dtype()),
       rules_(rules),
-      k_pages_(call, k_pool, false),
-      v_pages_(call, v_pool, true),
-      vector_width_(call.cache_vector_width()),
+      blocks_(call, k_pool, v_pool),
       group_(call.config.num_heads / call.config.num_kv_heads),
       log2_scale_(static_cast<double>(call.config.sm_scale) * kLog2E),
       p_(weight_rounding(rules.p_dtype, call.model_dtype())),
-      page_(static_cast<std::size_t>(reference::kPagePlane)),
-      block_(kBlockSize, kHeadDim),
       queries_(kHeadDim, group_),
-      sizes_(kHeadDim, group_),
+      q_norms_(kHeadDim / blocks_.vector_width(), group_),
       score_overflow_(static_cast<std::size_t>(group_)) {
   row_.exact.resize(kHeadDim, group_);
   row_.bound.resize(kHeadDim, group_);
@@ -71,83 +69,74 @@ AttentionBound::AttentionBound(const LayerCall& call, const Tensor& k_pool, cons
   sum_error_.resize(group_);
 }
 
-void AttentionBound::read_block(const reference::CachePages& pages, bool is_value,
-                                std::span<const std::int32_t> folded_ids, std::int64_t live) {
-  block_.resize(live, kHeadDim);
-  const std::int64_t x = vector_width_;
-  for (std::int64_t first = 0; first < live; first += kPageSize) {
-    pages.read(folded_ids[static_cast<std::size_t>(first / kPageSize)],
-               std::span<float, reference::kPagePlane>(page_));
-    const std::int64_t count = std::min(kPageSize, live - first);
-    for (std::int64_t token = 0; token < count; ++token) {
-      float* const out = block_.row(first + token).data();
-      const float* const page = page_.data();
-      if (is_value) {
-        const float* const column = page + token / x * kHeadDim * x + token % x;
-        for (std::int64_t d = 0; d < kHeadDim; ++d) out[d] = column[d * x];
-      } else {
-        for (std::int64_t d = 0; d < kHeadDim; d += x) {
-          std::copy_n(page + d * kPageSize + token * x, x, out + d);
-        }
-      }
-    }
-  }
-}
-
 void AttentionBound::load_queries(std::span<const std::uint16_t> q) {
   for (std::int64_t head = 0; head < group_; ++head) {
     for (std::int64_t d = 0; d < kHeadDim; ++d) {
-      const float value = reference::from_model_dtype(
-          model_dtype_, q[static_cast<std::size_t>(head * kHeadDim + d)]);
-      queries_(d, head) = static_cast<double>(value);
-      sizes_(d, head) = std::fabs(value);
+      queries_(d, head) = static_cast<double>(reference::from_model_dtype(
+          model_dtype_, q[static_cast<std::size_t>(head * kHeadDim + d)]));
     }
+  }
+  const std::int64_t x = blocks_.vector_width();
+  for (std::int64_t part = 0; part < q_norms_.rows(); ++part) {
+    q_norms_.row(part) = queries_.middleRows(part * x, x).colwise().norm().cast<float>();
   }
 }
 
 void AttentionBound::score(std::span<const std::int32_t> folded_ids, std::int64_t length) {
   for (std::int64_t first = 0; first < length; first += kBlockSize) {
     const std::int64_t live = std::min(kBlockSize, length - first);
-    read_block(k_pages_, false, folded_ids.subspan(static_cast<std::size_t>(first / kPageSize)),
-               live);
-    row_.weights.middleRows(first, live).noalias() = block_.cast<double>() * queries_;
-    reach_.middleRows(first, live).noalias() = block_.cwiseAbs() * sizes_;
+    const BlockOfKeys& keys =
+        blocks_.keys(folded_ids.subspan(static_cast<std::size_t>(first / kPageSize)), live);
+    row_.weights.middleRows(first, live).noalias() = keys.values * queries_;
+    reach_.middleRows(first, live).noalias() = keys.norms * q_norms_;
   }
 }
 
-// Dots and sums of sizes -> y, L, EL and the terms of EO, in place.
+// Dots and bounds of A -> y, L, EL and the terms of EO, in place. Plain loops where an expression
+// mixes binary32 and binary64: Eigen does not vectorise those.
 void AttentionBound::weigh(std::int64_t head, std::int64_t length) {
   auto s = row_.weights.col(head).head(length).array();
-  auto reach = reach_.col(head).head(length).array();
-  const Accumulator accumulator = rules_.for_query_key();
-  const double dot_share = accumulated_roundings(accumulator, 128) / 2 * kSlack;
+  float* const reach = reach_.col(head).data();
   score_overflow_[static_cast<std::size_t>(head)] =
-      static_cast<double>(reach.maxCoeff<Eigen::PropagateNumbers>()) * std::max(1.0, log2_scale_) >
+      static_cast<double>(reach_.col(head).head(length).maxCoeff()) * std::max(1.0, log2_scale_) >
       kOverflow;
   s *= log2_scale_;
-  const double largest = s.maxCoeff<Eigen::PropagateNumbers>();
-  const double size = s.abs().maxCoeff<Eigen::PropagateNumbers>();
-  const double shared =
-      10 * kUnit * (size + std::log2(static_cast<double>(length))) + 0x1p-140 * log2_scale_;
-  const double flat = exponential_error(length);
+  const double largest = s.maxCoeff();
   const double half_terms = accumulated_roundings(rules_.for_values(), terms_of(length)) / 2;
+  relative_errors(s.data(), reach, largest, length);
+  s = ((s - largest) * kLn2).exp() + 0 * s;  // exp clamps, which may swallow a NaN
+  const auto r = errors_of_weights_.head(length).array();
+  row_.sums(head) = s.sum();
+  sum_error_(head) = (s * r).sum() + 2 * half_terms * row_.sums(head);
+  for (std::int64_t i = 0; i < length; ++i) {
+    const double y = s.data()[i];
+    const double rounding = std::max(p_.unit * y, p_.half_step) * (1 + r.data()[i]);
+    reach[i] = static_cast<float>(y * (r.data()[i] + half_terms) + rounding + kFlushed);
+  }
+}
 
-  // z = ln2 h, r = e^z (1 + flat) - 1.
-  Eigen::ArrayXd z = kLn2 * (log2_scale_ * dot_share * reach.cast<double>() +
-                             (dot_share + 4 * kUnit) * s.abs() + 3 * kUnit * (largest - s) + shared);
-  const bool small = z.maxCoeff<Eigen::PropagateNumbers>() <= 1;
-  if (small) {
+// r of every token.
+void AttentionBound::relative_errors(const double* scores, const float* reach, double largest,
+                                     std::int64_t length) {
+  const Eigen::Map<const Eigen::ArrayXd> s(scores, length);
+  const double dot_share = accumulated_roundings(rules_.for_query_key(), 128) / 2 * kSlack;
+  const double shared = 10 * kUnit * (s.abs().maxCoeff() + std::log2(static_cast<double>(length))) +
+                        0x1p-140 * log2_scale_;
+  errors_of_weights_.resize(std::max(errors_of_weights_.size(), length));
+  auto z = errors_of_weights_.head(length).array();
+  double* const out = z.data();
+  for (std::int64_t i = 0; i < length; ++i) {
+    const double size = std::fabs(scores[i]);
+    out[i] = kLn2 * (log2_scale_ * dot_share * static_cast<double>(reach[i]) +
+                     (dot_share + 4 * kUnit) * size + 3 * kUnit * (largest - scores[i]) + shared);
+  }
+  if (z.maxCoeff() <= 1) {
     z = z * (1 + z);  // >= e^z - 1 for z <= 1
   } else {
     z = z.exp() - 1 + 0x1p-50;
   }
+  const double flat = exponential_error(length);
   z = z * (1 + flat) + flat;
-  // A clamp inside exp may swallow a NaN: 0 * s brings it back.
-  s = ((s - largest) * kLn2).exp() + 0 * s;
-  row_.sums(head) = s.sum();
-  sum_error_(head) = (s * z).sum() + 2 * half_terms * row_.sums(head);
-  reach = (s * (z + half_terms) + (p_.unit * s).max(p_.half_step) * (1 + z) + kFlushed)
-              .cast<float>();
 }
 
 void AttentionBound::add_values(std::span<const std::int32_t> folded_ids, std::int64_t length) {
@@ -156,13 +145,11 @@ void AttentionBound::add_values(std::span<const std::int32_t> folded_ids, std::i
   largest_v_.setZero(kHeadDim);
   for (std::int64_t first = 0; first < length; first += kBlockSize) {
     const std::int64_t live = std::min(kBlockSize, length - first);
-    read_block(v_pages_, true, folded_ids.subspan(static_cast<std::size_t>(first / kPageSize)),
-               live);
-    row_.exact.noalias() +=
-        block_.cast<double>().transpose() * row_.weights.middleRows(first, live);
-    block_ = block_.cwiseAbs();
-    errors_.noalias() += block_.transpose() * reach_.middleRows(first, live);
-    largest_v_ = largest_v_.cwiseMax(block_.colwise().maxCoeff().transpose());
+    const BlockOfValues& block =
+        blocks_.values(folded_ids.subspan(static_cast<std::size_t>(first / kPageSize)), live);
+    row_.exact.noalias() += block.values.transpose() * row_.weights.middleRows(first, live);
+    errors_.noalias() += block.sizes.transpose() * reach_.middleRows(first, live);
+    largest_v_ = largest_v_.cwiseMax(block.largest);
   }
 }
 
@@ -200,12 +187,12 @@ const RowBound& AttentionBound::evaluate(std::span<const std::int32_t> folded_id
   return row_;
 }
 
-const AttentionBound::Block& AttentionBound::values(std::span<const std::int32_t> folded_ids,
-                                                    std::int64_t length, std::int64_t n) {
-  read_block(v_pages_, true,
-             folded_ids.subspan(static_cast<std::size_t>(n * kPagesPerBlock)),
-             std::min(kBlockSize, length - n * kBlockSize));
-  return block_;
+const BlockValues& AttentionBound::values(std::span<const std::int32_t> folded_ids,
+                                          std::int64_t length, std::int64_t n) {
+  return blocks_
+      .values(folded_ids.subspan(static_cast<std::size_t>(n * kPagesPerBlock)),
+              std::min(kBlockSize, length - n * kBlockSize))
+      .values;
 }
 
 }  // namespace zerodiff::compare

@@ -5,7 +5,8 @@
 // the row and merges the splits by weights or by log-sum-exp (docs/numerics.md section 17 derives
 // it with reasons; u = 2^-24, a = unit roundoff of the accumulator, n tokens in N blocks).
 //
-// Score of token i: d = sum q k, A = sum |q k|, c = sm_scale log2(e), s = c d:
+// Score of token i: d = sum q k, A >= sum |q k| (by Cauchy-Schwarz over every 8 or 16 dims),
+// c = sm_scale log2(e), s = c d:
 //   E_i = c e(128) (A + |d|) / 2 + 4 u |s|            e(m) = m a / (1 - m a)
 // Weight y_i = 2^(s_i - M), M = max s, S = max |s|. Scores, maxima, and logarithms of sums are
 // rounded, which moves the exponent by at most
@@ -25,14 +26,13 @@
 #pragma once
 
 #include <Eigen/Core>
-#include <array>
 #include <cstdint>
 #include <span>
 #include <vector>
 
 #include "compare/accumulate_rules.h"
+#include "compare/block_reader.h"
 #include "fixtures/layer_call.h"
-#include "reference/cache_pages.h"
 
 namespace zerodiff::compare {
 
@@ -69,34 +69,30 @@ class AttentionBound {
   const RowBound& evaluate(std::span<const std::int32_t> folded_ids, std::int64_t length,
                            std::span<const std::uint16_t> q);
 
-  // V of the live tokens of block `n` of a row, [tokens][128].
-  using Block = Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
-  const Block& values(std::span<const std::int32_t> folded_ids, std::int64_t length,
-                      std::int64_t n);
+  // V of the live tokens of block `n` of a row, [tokens][128]; holds until the next call.
+  const BlockValues& values(std::span<const std::int32_t> folded_ids, std::int64_t length,
+                            std::int64_t n);
 
  private:
-  void read_block(const reference::CachePages& pages, bool is_value,
-                  std::span<const std::int32_t> folded_ids, std::int64_t live);
   void load_queries(std::span<const std::uint16_t> q);
   void score(std::span<const std::int32_t> folded_ids, std::int64_t length);
   void weigh(std::int64_t head, std::int64_t length);
+  void relative_errors(const double* scores, const float* reach, double largest,
+                       std::int64_t length);
   void add_values(std::span<const std::int32_t> folded_ids, std::int64_t length);
   void finish(std::int64_t head, std::int64_t length);
 
   ElementType model_dtype_;
   AccumulateRules rules_;
-  reference::CachePages k_pages_;
-  reference::CachePages v_pages_;
-  std::int64_t vector_width_;
+  BlockReader blocks_;
   std::int64_t group_;
   double log2_scale_;  // c
   WeightRounding p_;
-  std::vector<float> page_;
-  Block block_;                // K or V of a block, [live][128]
   Eigen::MatrixXd queries_;    // [128][group]
-  Eigen::MatrixXf sizes_;      // |q|
+  Eigen::MatrixXf q_norms_;    // [128 / x][group]: of every x dims of q
   Eigen::MatrixXf reach_;      // [tokens][group]: A, then the terms of EO
   Eigen::MatrixXf errors_;     // [128][group]: the sum of EO
+  Eigen::VectorXd errors_of_weights_;  // [tokens]: r of one head
   Eigen::VectorXd sum_error_;  // [group]: EL
   Eigen::VectorXf largest_v_;  // [128]
   std::vector<bool> score_overflow_;

@@ -64,10 +64,11 @@ class RowChecker {
     return inputs_.table->as<std::int32_t>().subspan(static_cast<std::size_t>(row) * width, width);
   }
   void check_empty(std::int64_t row);
-  void miss_row(std::int64_t row);
   void check_elements(std::int64_t row, const RowBound& found);
   void check_element(std::int64_t flat, double exact, double bound, bool may_overflow);
   void resolve_tokens(std::int64_t row, const RowBound& found);
+  // Whether some dim of v is further from the output than `threshold` times two bounds.
+  bool moves_output(const double* v, std::int64_t head, double threshold) const;
 
   const LayerCall& call_;
   const AttentionInputs& inputs_;
@@ -75,6 +76,8 @@ class RowChecker {
   ElementType type_;
   std::int64_t group_;
   AttentionBound bound_;
+  Eigen::ArrayXXd exact_;         // [128][group], of the row whose tokens are resolved
+  Eigen::ArrayXXd half_inverse_;  // 1 / (2 bound)
 
  public:
   Findings findings;
@@ -85,18 +88,7 @@ void RowChecker::check_empty(std::int64_t row) {
   for (std::int64_t i = row * elements; i < (row + 1) * elements; ++i) {
     const std::uint16_t bits = output_[static_cast<std::size_t>(i)];
     const double got = static_cast<double>(reference::from_model_dtype(type_, bits));
-    findings.headroom.add({i, {}, got, 0, 0, bits == 0 ? 0 : kInfinity});
-  }
-}
-
-void RowChecker::miss_row(std::int64_t row) {
-  ++findings.unreadable_rows;
-  if (findings.first_unreadable_row < 0) findings.first_unreadable_row = row;
-  const std::int64_t elements = group_ * kHeadDim;
-  for (std::int64_t i = row * elements; i < (row + 1) * elements; ++i) {
-    const auto got = static_cast<double>(
-        reference::from_model_dtype(type_, output_[static_cast<std::size_t>(i)]));
-    findings.headroom.add({i, {}, got, std::nan(""), 0, kInfinity});
+    findings.headroom.add(i, got, 0, 0, bits == 0 ? 0 : kInfinity);
   }
 }
 
@@ -115,7 +107,7 @@ void RowChecker::check_element(std::int64_t flat, double exact, double bound, bo
     const double reach = std::copysign(1.0, got) * exact + bound;
     headroom = reach > largest_finite(type_) ? 1 : kInfinity;
   }
-  findings.headroom.add({flat, {}, got, exact, bound, headroom});
+  findings.headroom.add(flat, got, exact, bound, headroom);
 }
 
 void RowChecker::check_elements(std::int64_t row, const RowBound& found) {
@@ -127,21 +119,35 @@ void RowChecker::check_elements(std::int64_t row, const RowBound& found) {
   }
 }
 
+bool RowChecker::moves_output(const double* v, std::int64_t head, double threshold) const {
+  constexpr std::int64_t kPart = 16;
+  for (std::int64_t d = 0; d < kHeadDim; d += kPart) {
+    const Eigen::Map<const Eigen::Array<double, kPart, 1>> part(v + d);
+    const double distance = ((part - exact_.col(head).segment<kPart>(d)).abs() *
+                             half_inverse_.col(head).segment<kPart>(d))
+                                .maxCoeff();
+    if (distance > threshold) return true;
+  }
+  return false;
+}
+
 void RowChecker::resolve_tokens(std::int64_t row, const RowBound& found) {
-  const Eigen::ArrayXXf exact = found.exact.cast<float>();
-  const Eigen::ArrayXXf half_inverse = (0.5 / found.bound.array()).cast<float>();
+  exact_ = found.exact.array();
+  half_inverse_ = 0.5 / found.bound.array();
+  const Eigen::ArrayXd farthest = exact_.abs().colwise().maxCoeff().transpose();
+  const Eigen::ArrayXd steepest = half_inverse_.colwise().maxCoeff().transpose();
   const std::int64_t length = found.tokens;
   for (std::int64_t n = 0; n * kBlockSize < length; ++n) {
-    const AttentionBound::Block& values = bound_.values(ids_of(row), length, n);
+    const BlockValues& values = bound_.values(ids_of(row), length, n);
     for (std::int64_t i = 0; i < values.rows(); ++i) {
-      const Eigen::ArrayXf v = values.row(i).transpose().array();
+      const double largest = values.row(i).cwiseAbs().maxCoeff();
       for (std::int64_t head = 0; head < group_; ++head) {
         const double p = found.weights(n * kBlockSize + i, head) / found.sums(head);
-        const float distance =
-            ((v - exact.col(head)).abs() * half_inverse.col(head)).maxCoeff();
         // Leaving the only token out leaves nothing to be right about.
-        const bool resolved = p >= 1 || p / (1 - p) * static_cast<double>(distance) > 1;
-        findings.resolution.resolved += resolved ? 1 : 0;
+        const double threshold = p < 1 ? (1 - p) / p : 0;
+        if ((largest + farthest(head)) * steepest(head) <= threshold) continue;
+        const double* const v = values.data() + i * kHeadDim;
+        if (p >= 1 || moves_output(v, head, threshold)) ++findings.resolution.resolved;
       }
     }
   }
@@ -150,7 +156,11 @@ void RowChecker::resolve_tokens(std::int64_t row, const RowBound& found) {
 }
 
 void RowChecker::check(std::int64_t row, bool resolve) {
-  if (!readable_row(call_, inputs_, row)) return miss_row(row);
+  if (!readable_row(call_, inputs_, row)) {
+    ++findings.unreadable_rows;
+    if (findings.first_unreadable_row < 0) findings.first_unreadable_row = row;
+    return;
+  }
   const std::int64_t length = length_of(row);
   if (length == 0) return check_empty(row);
   const auto elements = static_cast<std::size_t>(group_ * kHeadDim);

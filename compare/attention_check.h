@@ -33,16 +33,16 @@ struct AttentionInputs {
 };
 
 struct AttentionCheckOptions {
-  int threads = 0;                       // 0: one for each core; results do not depend on it
-  std::int64_t most_resolution_rows = 32;  // 0: every row
+  int threads = 0;                         // 0: one for each core; results do not depend on it
+  std::int64_t most_resolution_rows = 12;  // 0: every row
   std::size_t kept_outside = 8;
 };
 
 struct AttentionCheck {
   Headroom headroom;
   Resolution resolution;
-  // Rows whose table names pages that are not there, or has an impossible length: nothing of them
-  // could be judged. Their elements count as outside.
+  // Rows whose table names pages that are not there, or has an impossible length: not judged. That
+  // they are is the fault of an earlier stage.
   std::int64_t unreadable_rows = 0;
   std::int64_t first_unreadable_row = -1;  // of the table
 };

@@ -237,9 +237,11 @@ StageJudgement StageJudge::judge_attention() const {
   judgement.resolution = check.resolution;
   fill_places("attn_output", path_.attn_output.shape(), judgement);
   if (check.unreadable_rows > 0) {
-    judgement.note = std::to_string(check.unreadable_rows) +
-                     " rows of its sparse_block_table name pages that are not there, first row " +
-                     std::to_string(check.first_unreadable_row);
+    if (judgement.judged == 0) judgement.verdict = Verdict::absent;
+    judgement.note += (judgement.note.empty() ? "" : "; ") + std::to_string(check.unreadable_rows) +
+                      " rows not judged: their sparse_block_table names pages that are not there, "
+                      "first row " +
+                      std::to_string(check.first_unreadable_row);
   }
   return judgement;
 }

@@ -41,8 +41,8 @@ struct StageJudgement {
 };
 
 struct StageOptions {
-  AccumulateRules rules;  // what the path claims and the contract allows
-  AttentionCheckOptions attention;
+  AccumulateRules rules{};  // what the path claims and the contract allows
+  AttentionCheckOptions attention{};
   int threads = 0;  // 0: one for each core; results do not depend on it
 };
 

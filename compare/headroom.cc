@@ -1,8 +1,10 @@
 #include "compare/headroom.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <limits>
+#include <utility>
 
 namespace zerodiff::compare {
 namespace {
@@ -18,31 +20,48 @@ bool worse(const BoundedElement& a, const BoundedElement& b) {
 
 std::size_t HeadroomCollector::bin_of(double headroom) {
   if (headroom <= 0) return 0;
-  const double octaves = std::log2(headroom) - kLowestOctave;
-  const double bin = std::ceil(octaves * kBinsPerOctave);
-  return static_cast<std::size_t>(std::clamp(bin, 1.0, static_cast<double>(kBins - 1)));
+  // The exponent and the first six bits of the significand: 64 bins an octave of equal width.
+  constexpr int kSignificandBits = 52 - 6;
+  const auto bits = std::bit_cast<std::uint64_t>(headroom) - 1;  // an upper end is inside
+  const auto bin = static_cast<std::int64_t>(bits >> kSignificandBits) -
+                   std::int64_t{1023 + kLowestOctave} * kBinsPerOctave + 1;
+  return static_cast<std::size_t>(
+      std::clamp<std::int64_t>(bin, 1, static_cast<std::int64_t>(kBins) - 1));
 }
 
 double HeadroomCollector::upper_of(std::size_t bin) {
   if (bin == 0) return 0;
-  return std::exp2(static_cast<double>(bin) / kBinsPerOctave + kLowestOctave);
+  const auto octave = static_cast<int>(bin) / kBinsPerOctave;
+  const auto part = static_cast<double>(bin % kBinsPerOctave) / kBinsPerOctave;
+  return std::ldexp(1 + part, octave + kLowestOctave);
 }
 
-void HeadroomCollector::add(const BoundedElement& element) {
+void HeadroomCollector::add(std::int64_t flat_index, double got, double exact, double bound,
+                            double headroom) {
   ++elements_;
-  ++bins_[bin_of(element.headroom)];
-  if (!worst_ || worse(element, *worst_)) worst_ = element;
-  if (!element.outside()) return;
+  ++bins_[bin_of(headroom)];
+  const bool outside = !(headroom <= 1);
+  const bool worst = !worst_ || headroom > worst_->headroom ||
+                     (headroom == worst_->headroom && flat_index < worst_->flat_index);
+  if (!outside && !worst) return;
+  BoundedElement element{flat_index, {}, got, exact, bound, headroom};
+  if (worst) worst_ = element;
+  if (!outside) return;
   ++outside_;
-  keep_outside(element);
+  keep_outside(std::move(element));
 }
 
-void HeadroomCollector::keep_outside(const BoundedElement& element) {
+void HeadroomCollector::keep_outside(BoundedElement element) {
   const auto by_index = [](const BoundedElement& a, const BoundedElement& b) {
     return a.flat_index < b.flat_index;
   };
-  first_outside_.insert(
-      std::upper_bound(first_outside_.begin(), first_outside_.end(), element, by_index), element);
+  if (first_outside_.size() == kept_ &&
+      (kept_ == 0 || !by_index(element, first_outside_.back()))) {
+    return;
+  }
+  const auto place =
+      std::upper_bound(first_outside_.begin(), first_outside_.end(), element, by_index);
+  first_outside_.insert(place, std::move(element));
   if (first_outside_.size() > kept_) first_outside_.pop_back();
 }
 
@@ -79,8 +98,8 @@ Headroom HeadroomCollector::result() const {
   result.p90 = quantile(0.9);
   result.p99 = quantile(0.99);
   for (std::size_t bin = 0; bin < kBins; ++bin) {
-    // A bin that straddles an end counts below it, so that what is outside stays outside.
-    const double middle = bin == 0 ? 0 : upper_of(bin) * std::exp2(-0.5 / kBinsPerOctave);
+    // A bin that straddles an end counts where its middle is; none straddles 1.
+    const double middle = bin == 0 ? 0 : (upper_of(bin - 1) + upper_of(bin)) / 2;
     const auto end = std::lower_bound(kHistogramEnds.begin(), kHistogramEnds.end(), middle);
     result.histogram[static_cast<std::size_t>(end - kHistogramEnds.begin())].elements += bins_[bin];
   }

@@ -50,7 +50,7 @@ class HeadroomCollector {
   // kept: length of Headroom::first_outside.
   explicit HeadroomCollector(std::size_t kept = 8) : kept_(kept) {}
 
-  void add(const BoundedElement& element);
+  void add(std::int64_t flat_index, double got, double exact, double bound, double headroom);
   void add_unbounded() { ++unbounded_; }
   void merge(const HeadroomCollector& other);
   Headroom result() const;
@@ -65,7 +65,7 @@ class HeadroomCollector {
   static std::size_t bin_of(double headroom);
   static double upper_of(std::size_t bin);
   double quantile(double share) const;
-  void keep_outside(const BoundedElement& element);
+  void keep_outside(BoundedElement element);
 
   std::size_t kept_;
   std::int64_t elements_ = 0;

@@ -149,7 +149,7 @@ void check_score(std::int64_t flat, double got, const ScoreInterval& wanted, dou
   if (std::isnan(exact) || std::isnan(got) || std::isinf(exact)) {
     const bool same = std::isnan(exact) ? std::isnan(got) : got == exact;
     if (!same && wanted.high == kInfinity) return collector.add_unbounded();
-    return collector.add({flat, {}, got, exact, 0, same ? 0 : kInfinity});
+    return collector.add(flat, got, exact, 0, same ? 0 : kInfinity);
   }
   if (wanted.high == kInfinity) return collector.add_unbounded();
   const double scaling = factor == 1 ? 0 : 4 * kUnit * std::fabs(exact);
@@ -157,7 +157,7 @@ void check_score(std::int64_t flat, double got, const ScoreInterval& wanted, dou
                                    : (wanted.exact - wanted.low) * factor;
   const double bound = side + scaling;
   const double error = std::fabs(got - exact);
-  collector.add({flat, {}, got, exact, bound, error == 0 ? 0 : error / bound});
+  collector.add(flat, got, exact, bound, error == 0 ? 0 : error / bound);
 }
 
 Headroom held_against(const ScoreIntervals& intervals, std::span<const float> scores,
