@@ -87,7 +87,9 @@ void AttentionBound::score(std::span<const std::int32_t> folded_ids, std::int64_
     const std::int64_t live = std::min(kBlockSize, length - first);
     const BlockOfKeys& keys =
         blocks_.keys(folded_ids.subspan(static_cast<std::size_t>(first / kPageSize)), live);
-    row_.weights.middleRows(first, live).noalias() = keys.values * queries_;
+    row_.weights.middleRows(first, live).setZero();
+    keys.values.add_product(queries_.data(), kHeadDim, group_, row_.weights.data() + first,
+                            row_.weights.rows(), packed_doubles_);
     reach_.middleRows(first, live).noalias() = keys.norms * q_norms_;
   }
 }
@@ -147,8 +149,10 @@ void AttentionBound::add_values(std::span<const std::int32_t> folded_ids, std::i
     const std::int64_t live = std::min(kBlockSize, length - first);
     const BlockOfValues& block =
         blocks_.values(folded_ids.subspan(static_cast<std::size_t>(first / kPageSize)), live);
-    row_.exact.noalias() += block.values.transpose() * row_.weights.middleRows(first, live);
-    errors_.noalias() += block.sizes.transpose() * reach_.middleRows(first, live);
+    block.transposed.add_product(row_.weights.data() + first, row_.weights.rows(), group_,
+                                 row_.exact.data(), kHeadDim, packed_doubles_);
+    block.sizes.add_product(reach_.data() + first, reach_.rows(), group_, errors_.data(), kHeadDim,
+                            packed_floats_);
     largest_v_ = largest_v_.cwiseMax(block.largest);
   }
 }
@@ -189,10 +193,8 @@ const RowBound& AttentionBound::evaluate(std::span<const std::int32_t> folded_id
 
 const BlockValues& AttentionBound::values(std::span<const std::int32_t> folded_ids,
                                           std::int64_t length, std::int64_t n) {
-  return blocks_
-      .values(folded_ids.subspan(static_cast<std::size_t>(n * kPagesPerBlock)),
-              std::min(kBlockSize, length - n * kBlockSize))
-      .values;
+  return blocks_.plain_values(folded_ids.subspan(static_cast<std::size_t>(n * kPagesPerBlock)),
+                              std::min(kBlockSize, length - n * kBlockSize));
 }
 
 }  // namespace zerodiff::compare

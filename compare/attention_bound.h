@@ -88,14 +88,16 @@ class AttentionBound {
   std::int64_t group_;
   double log2_scale_;  // c
   WeightRounding p_;
-  Eigen::MatrixXd queries_;    // [128][group]
-  Eigen::MatrixXf q_norms_;    // [128 / x][group]: of every x dims of q
-  Eigen::MatrixXf reach_;      // [tokens][group]: A, then the terms of EO
-  Eigen::MatrixXf errors_;     // [128][group]: the sum of EO
+  Eigen::MatrixXd queries_;            // [128][group]
+  Eigen::MatrixXf q_norms_;            // [128 / x][group]: of every x dims of q
+  Eigen::MatrixXf reach_;              // [tokens][group]: A, then the terms of EO
+  Eigen::MatrixXf errors_;             // [128][group]: the sum of EO
   Eigen::VectorXd errors_of_weights_;  // [tokens]: r of one head
-  Eigen::VectorXd sum_error_;  // [group]: EL
-  Eigen::VectorXf largest_v_;  // [128]
+  Eigen::VectorXd sum_error_;          // [group]: EL
+  Eigen::VectorXf largest_v_;          // [128]
   std::vector<bool> score_overflow_;
+  PackedMatrix<double>::Elements packed_doubles_;
+  PackedMatrix<float>::Elements packed_floats_;
   RowBound row_;
 };
 

@@ -164,10 +164,9 @@ void RowChecker::check(std::int64_t row, bool resolve) {
   const std::int64_t length = length_of(row);
   if (length == 0) return check_empty(row);
   const auto elements = static_cast<std::size_t>(group_ * kHeadDim);
-  const RowBound& found =
-      bound_.evaluate(ids_of(row), length,
-                      inputs_.q->as<std::uint16_t>().subspan(
-                          static_cast<std::size_t>(row) * elements, elements));
+  const RowBound& found = bound_.evaluate(
+      ids_of(row), length,
+      inputs_.q->as<std::uint16_t>().subspan(static_cast<std::size_t>(row) * elements, elements));
   check_elements(row, found);
   ++findings.resolution.rows_in_call;
   if (resolve) resolve_tokens(row, found);

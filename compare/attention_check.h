@@ -13,7 +13,7 @@ namespace zerodiff::compare {
 // How far the check can see. Token i of a row is resolved if leaving it out would move some dim of
 // the output beyond its bound for certain: p_i |v_i - out| / (1 - p_i) > 2 bound.
 struct Resolution {
-  std::int64_t tokens = 0;    // (query head, token) pairs that were looked at
+  std::int64_t tokens = 0;  // (query head, token) pairs that were looked at
   std::int64_t resolved = 0;
   std::int64_t rows = 0;          // rows of the table that were looked at: all, or every n-th
   std::int64_t rows_in_call = 0;  // rows that have tokens
@@ -33,8 +33,8 @@ struct AttentionInputs {
 };
 
 struct AttentionCheckOptions {
-  int threads = 0;                         // 0: one for each core; results do not depend on it
-  std::int64_t most_resolution_rows = 12;  // 0: every row
+  int threads = 0;                        // 0: one for each core; results do not depend on it
+  std::int64_t most_resolution_rows = 6;  // 0: every row
   std::size_t kept_outside = 8;
 };
 

@@ -127,10 +127,10 @@ void StageJudge::judge_selection(const ScoreIntervals& intervals, const Tensor& 
   if (check.reordered > 0) selection.choices.emplace_back("topk_order");
   if (check.tied > 0) selection.choices.emplace_back("topk_ties");
   if (check.within > 0) selection.choices.emplace_back("accumulate");
-  selection.verdict = check.faults > 0                    ? Verdict::fault
-                      : check.within > 0                  ? Verdict::bounded
+  selection.verdict = check.faults > 0                   ? Verdict::fault
+                      : check.within > 0                 ? Verdict::bounded
                       : check.reordered + check.tied > 0 ? Verdict::legal
-                                                          : Verdict::identical;
+                                                         : Verdict::identical;
   if (check.faults > 0) {
     const SelectionDifference& first = check.first_faults.front();
     selection.note = place_of(first.where) + ": " + first.problem;
@@ -145,8 +145,8 @@ void StageJudge::judge_scores(StageJudgement& scores, StageJudgement& selection)
   }
   if (!path_.index_score.present() && !path_.topk_index.present()) return;
   const bool same_inputs = is_reference(&Outputs::index_q) && is_reference(&Outputs::index_cache);
-  const bool same_scores = !path_.index_score.present() ||
-                           identical(path_.index_score, reference_.index_score);
+  const bool same_scores =
+      !path_.index_score.present() || identical(path_.index_score, reference_.index_score);
   if (same_inputs && same_scores && is_reference(&Outputs::topk_index)) {
     for (StageJudgement* stage : {&scores, &selection}) {
       const Tensor& output = stage == &scores ? path_.index_score : path_.topk_index;
@@ -229,8 +229,7 @@ StageJudgement StageJudge::judge_attention() const {
   }
   AttentionCheckOptions options = options_.attention;
   options.threads = options_.threads;
-  AttentionCheck check =
-      check_attention(call_, inputs, path_.attn_output, options_.rules, options);
+  AttentionCheck check = check_attention(call_, inputs, path_.attn_output, options_.rules, options);
   judgement.accumulator = name_of(options_.rules.for_query_key());
   judgement.p_dtype = name_of(options_.rules.p_dtype);
   judgement.headroom = std::move(check.headroom);

@@ -22,8 +22,8 @@ namespace zerodiff::compare {
 // One stage of one path.
 struct StageJudgement {
   std::string path;
-  std::string stage;   // a frozen stage name, "sparse_attention"
-  std::string output;  // "attn_output"; for sparse_block_table both of its outputs
+  std::string stage;                  // a frozen stage name, "sparse_attention"
+  std::string output;                 // "attn_output"; for sparse_block_table both of its outputs
   Verdict verdict = Verdict::absent;  // identical, legal, bounded, fault or absent
   std::int64_t judged = 0;            // elements of scores and attention, rows of the others
   std::int64_t faults = 0;            // of these
@@ -31,13 +31,13 @@ struct StageJudgement {
   // What the path lacks, and what stood in: "q: the reference's", "sparse_block_table: made from
   // its topk_index".
   std::vector<std::string> borrowed;
-  std::string accumulator;              // of the bound, where there is one
-  std::string p_dtype;                  // likewise, attention only
-  std::optional<Headroom> headroom;     // index_score and sparse_attention
-  std::optional<Resolution> resolution;  // sparse_attention
+  std::string accumulator;                  // of the bound, where there is one
+  std::string p_dtype;                      // likewise, attention only
+  std::optional<Headroom> headroom;         // index_score and sparse_attention
+  std::optional<Resolution> resolution;     // sparse_attention
   std::optional<SelectionCheck> selection;  // index_topk
   std::optional<TableCheck> table;          // sparse_block_table
-  std::string note;  // one line: why it is absent, or the first fault
+  std::string note;                         // one line: why it is absent, or the first fault
 };
 
 struct StageOptions {

@@ -4,15 +4,24 @@
 #include <cmath>
 
 namespace zerodiff::compare {
+namespace {
+
+constexpr std::size_t kSharedBlocks = 32;
+
+std::size_t kept_blocks(const LayerCall& call) {
+  return call.config.num_tokens >= call.block_table.dim(0) * 2 ? kSharedBlocks : 1;
+}
+
+}  // namespace
 
 BlockReader::BlockReader(const LayerCall& call, const Tensor& k_pool, const Tensor& v_pool)
     : k_pages_(call, k_pool, false),
       v_pages_(call, v_pool, true),
       vector_width_(call.cache_vector_width()),
-      ids_per_block_(call.config.num_kv_heads * kPagesPerBlock),
+      num_kv_heads_(call.config.num_kv_heads),
       page_(static_cast<std::size_t>(reference::kPagePlane)),
-      keys_(kEntries),
-      values_(kEntries) {}
+      keys_(kept_blocks(call)),
+      values_(kept_blocks(call)) {}
 
 BlockReader::Name BlockReader::name_of(std::span<const std::int32_t> folded_ids,
                                        std::int64_t live) {
@@ -22,7 +31,9 @@ BlockReader::Name BlockReader::name_of(std::span<const std::int32_t> folded_ids,
 }
 
 std::size_t BlockReader::place_of(const Name& name) const {
-  return static_cast<std::size_t>(name.folded_ids[0] / ids_per_block_) % kEntries;
+  const std::int64_t id = name.folded_ids[0];
+  const std::int64_t block = id / num_kv_heads_ / kPagesPerBlock;
+  return static_cast<std::size_t>(block * num_kv_heads_ + id % num_kv_heads_) % keys_.size();
 }
 
 void BlockReader::copy_page(bool is_value, std::int64_t tokens, double* out) const {
@@ -41,27 +52,26 @@ void BlockReader::copy_page(bool is_value, std::int64_t tokens, double* out) con
   }
 }
 
-void BlockReader::read(const reference::CachePages& pages, bool is_value, const Name& name,
-                       BlockValues& values) {
-  values.resize(name.live, kHeadDim);
+void BlockReader::read(const reference::CachePages& pages, bool is_value, const Name& name) {
+  block_.resize(name.live, kHeadDim);
   for (std::int64_t first = 0; first < name.live; first += kPageSize) {
     pages.read(name.folded_ids[static_cast<std::size_t>(first / kPageSize)],
                std::span<float, reference::kPagePlane>(page_));
-    copy_page(is_value, std::min(kPageSize, name.live - first), values.data() + first * kHeadDim);
+    copy_page(is_value, std::min(kPageSize, name.live - first), block_.data() + first * kHeadDim);
   }
 }
 
 // In binary64: squares of small binary32 numbers vanish in binary32.
-void BlockReader::measure(BlockOfKeys& block) const {
+void BlockReader::measure(BlockSizes& norms) const {
   using Eight = Eigen::Map<const Eigen::Array<double, 8, 1>>;
-  block.norms.resize(block.values.rows(), kHeadDim / vector_width_);
-  const double* values = block.values.data();
-  for (std::int64_t i = 0; i < block.norms.size(); ++i) {
+  norms.resize(block_.rows(), kHeadDim / vector_width_);
+  const double* values = block_.data();
+  for (std::int64_t i = 0; i < norms.size(); ++i) {
     double squares = 0;
     for (std::int64_t j = 0; j < vector_width_; j += 8, values += 8) {
       squares += Eight(values).square().sum();
     }
-    block.norms.data()[i] = static_cast<float>(std::sqrt(squares));
+    norms.data()[i] = static_cast<float>(std::sqrt(squares));
   }
 }
 
@@ -70,8 +80,9 @@ const BlockOfKeys& BlockReader::keys(std::span<const std::int32_t> folded_ids, s
   Entry<BlockOfKeys>& entry = keys_[place_of(name)];
   if (entry.name == name) return entry.block;
   entry.name = name;
-  read(k_pages_, false, name, entry.block.values);
-  measure(entry.block);
+  read(k_pages_, false, name);
+  measure(entry.block.norms);
+  entry.block.values.pack(block_.data(), live, kHeadDim, kHeadDim, false);
   return entry.block;
 }
 
@@ -82,13 +93,21 @@ const BlockOfValues& BlockReader::values(std::span<const std::int32_t> folded_id
   if (entry.name == name) return entry.block;
   entry.name = name;
   BlockOfValues& block = entry.block;
-  read(v_pages_, true, name, block.values);
-  block.sizes = block.values.cast<float>().cwiseAbs();
-  block.largest = block.sizes.row(0).transpose();
+  read(v_pages_, true, name);
+  const BlockSizes sizes = block_.cast<float>().cwiseAbs();
+  block.largest = sizes.row(0).transpose();
   for (std::int64_t i = 1; i < live; ++i) {
-    block.largest = block.largest.cwiseMax(block.sizes.row(i).transpose());
+    block.largest = block.largest.cwiseMax(sizes.row(i).transpose());
   }
+  block.transposed.pack(block_.data(), kHeadDim, live, kHeadDim, true);
+  block.sizes.pack(sizes.data(), kHeadDim, live, kHeadDim, true);
   return block;
+}
+
+const BlockValues& BlockReader::plain_values(std::span<const std::int32_t> folded_ids,
+                                             std::int64_t live) {
+  read(v_pages_, true, name_of(folded_ids, live));
+  return block_;
 }
 
 }  // namespace zerodiff::compare

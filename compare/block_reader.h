@@ -8,6 +8,7 @@
 #include <span>
 #include <vector>
 
+#include "compare/packed_matrix.h"
 #include "fixtures/layer_call.h"
 #include "reference/cache_pages.h"
 
@@ -18,17 +19,18 @@ using BlockValues = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen:
 using BlockSizes = Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
 
 struct BlockOfKeys {
-  BlockValues values;
-  BlockSizes norms;  // [tokens][128 / x]: Euclidean, of every x dims
+  PackedMatrix<double> values;  // [tokens][128]
+  BlockSizes norms;             // [tokens][128 / x]: Euclidean, of every x dims
 };
 
 struct BlockOfValues {
-  BlockValues values;
-  BlockSizes sizes;         // |values|
-  Eigen::VectorXf largest;  // [128]: of each dim's sizes
+  PackedMatrix<double> transposed;  // [128][tokens]
+  PackedMatrix<float> sizes;        // [128][tokens]: |values|, transposed
+  Eigen::VectorXf largest;          // [128]: of each dim's sizes
 };
 
-// For one thread. Keeps the last blocks read, 10 MiB of them.
+// For one thread. Keeps the last blocks read, 10 MiB of them, where requests have several rows and
+// so share blocks.
 class BlockReader {
  public:
   // The pools and the call must outlive it. block_contiguous storage: the same pool twice.
@@ -38,6 +40,9 @@ class BlockReader {
   // call of the same function.
   const BlockOfKeys& keys(std::span<const std::int32_t> folded_ids, std::int64_t live);
   const BlockOfValues& values(std::span<const std::int32_t> folded_ids, std::int64_t live);
+
+  // V of a block, [tokens][128]; holds until the next call of any function.
+  const BlockValues& plain_values(std::span<const std::int32_t> folded_ids, std::int64_t live);
 
   std::int64_t vector_width() const { return vector_width_; }  // x
 
@@ -52,20 +57,19 @@ class BlockReader {
     Name name;
     B block;
   };
-  static constexpr std::size_t kEntries = 32;
-
   static Name name_of(std::span<const std::int32_t> folded_ids, std::int64_t live);
   std::size_t place_of(const Name& name) const;
-  void read(const reference::CachePages& pages, bool is_value, const Name& name,
-            BlockValues& values);
+  // Into block_.
+  void read(const reference::CachePages& pages, bool is_value, const Name& name);
   void copy_page(bool is_value, std::int64_t tokens, double* out) const;
-  void measure(BlockOfKeys& block) const;
+  void measure(BlockSizes& norms) const;
 
   reference::CachePages k_pages_;
   reference::CachePages v_pages_;
   std::int64_t vector_width_;
-  std::int64_t ids_per_block_;
+  std::int64_t num_kv_heads_;
   std::vector<float> page_;
+  BlockValues block_;
   std::vector<Entry<BlockOfKeys>> keys_;
   std::vector<Entry<BlockOfValues>> values_;
 };

@@ -9,7 +9,7 @@
 namespace zerodiff::compare {
 namespace {
 
-constexpr std::array kHistogramEnds{0.0,  0x1p-10, 0.01, 0.02, 0.05, 0.1,
+constexpr std::array kHistogramEnds{0.0, 0x1p-10, 0.01, 0.02, 0.05, 0.1,
                                     0.2, 0.5,     1.0,  2.0,  10.0, HUGE_VAL};
 
 bool worse(const BoundedElement& a, const BoundedElement& b) {
@@ -55,8 +55,7 @@ void HeadroomCollector::keep_outside(BoundedElement element) {
   const auto by_index = [](const BoundedElement& a, const BoundedElement& b) {
     return a.flat_index < b.flat_index;
   };
-  if (first_outside_.size() == kept_ &&
-      (kept_ == 0 || !by_index(element, first_outside_.back()))) {
+  if (first_outside_.size() == kept_ && (kept_ == 0 || !by_index(element, first_outside_.back()))) {
     return;
   }
   const auto place =

@@ -39,7 +39,7 @@ struct Headroom {
   double p90 = 0;
   double p99 = 0;
   std::vector<HeadroomBin> histogram;
-  std::optional<BoundedElement> worst;  // largest headroom, then lowest index
+  std::optional<BoundedElement> worst;        // largest headroom, then lowest index
   std::vector<BoundedElement> first_outside;  // the first few in flat order
 };
 

@@ -153,8 +153,8 @@ void check_score(std::int64_t flat, double got, const ScoreInterval& wanted, dou
   }
   if (wanted.high == kInfinity) return collector.add_unbounded();
   const double scaling = factor == 1 ? 0 : 4 * kUnit * std::fabs(exact);
-  const double side = got >= exact ? (wanted.high - wanted.exact) * factor
-                                   : (wanted.exact - wanted.low) * factor;
+  const double side =
+      got >= exact ? (wanted.high - wanted.exact) * factor : (wanted.exact - wanted.low) * factor;
   const double bound = side + scaling;
   const double error = std::fabs(got - exact);
   collector.add(flat, got, exact, bound, error == 0 ? 0 : error / bound);
@@ -164,8 +164,8 @@ Headroom held_against(const ScoreIntervals& intervals, std::span<const float> sc
                       double factor) {
   HeadroomCollector collector;
   for (std::size_t i = 0; i < scores.size(); ++i) {
-    check_score(static_cast<std::int64_t>(i), static_cast<double>(scores[i]),
-                intervals.elements[i], factor, collector);
+    check_score(static_cast<std::int64_t>(i), static_cast<double>(scores[i]), intervals.elements[i],
+                factor, collector);
   }
   return collector.result();
 }

@@ -124,8 +124,8 @@ void TableJudge::judge(std::int64_t row, std::size_t kept, TableCheck& check) co
   const std::int64_t heads = call_.config.num_kv_heads;
   const std::int64_t token = row / heads;
   ++check.rows;
-  if (!selection_.complete[static_cast<std::size_t>(row % heads * call_.config.num_tokens +
-                                                    token)]) {
+  if (!selection_
+           .complete[static_cast<std::size_t>(row % heads * call_.config.num_tokens + token)]) {
     ++check.not_judged;
     return;
   }

@@ -200,8 +200,7 @@ SelectionCheck check_selection(const LayerCall& call, const ScoreIntervals& inte
   const std::int64_t tokens = call.config.num_tokens;
   for (std::int64_t row = 0; row < call.config.num_kv_heads * tokens; ++row) {
     const auto start = static_cast<std::size_t>(row) * width;
-    count(judge.judge(row / tokens, row % tokens,
-                      contract.as<std::int32_t>().subspan(start, width),
+    count(judge.judge(row / tokens, row % tokens, contract.as<std::int32_t>().subspan(start, width),
                       topk_index.as<std::int32_t>().subspan(start, width)),
           row, options.kept, check);
   }

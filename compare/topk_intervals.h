@@ -32,7 +32,7 @@ struct RankedBlock {
 // One row that is not the contract's.
 struct SelectionDifference {
   SelectionVerdict verdict = SelectionVerdict::identical;
-  Coordinates where;  // kv_head, token, request, position
+  Coordinates where;                 // kv_head, token, request, position
   std::vector<RankedBlock> entered;  // selected, and not by the contract
   std::vector<RankedBlock> left;     // selected by the contract only
   // By how much the best block left out is above the worst selected one, for certain; negative: by

@@ -29,9 +29,15 @@ std::vector<SoftmaxKernel> legal_kernels() {
   kernels[7] = {.name = "fused_scale_exp2_two_ulp", .fused_scale = true, .exp2_ulp = 2};
   kernels[8] = {.name = "natural_exponential", .tile = 128, .natural = true, .exp2_ulp = 1};
   kernels[9] = {.name = "reciprocal_at_the_end", .splits = 5, .normalise_late = false};
-  kernels[10] = {.name = "everything_at_once", .tile = 16, .splits = 6,
-                 .order = SumOrder::truncated, .fused_scale = true, .natural = true,
-                 .exp2_ulp = 2, .log_sum_exp = true, .normalise_late = false};
+  kernels[10] = {.name = "everything_at_once",
+                 .tile = 16,
+                 .splits = 6,
+                 .order = SumOrder::truncated,
+                 .fused_scale = true,
+                 .natural = true,
+                 .exp2_ulp = 2,
+                 .log_sum_exp = true,
+                 .normalise_late = false};
   return kernels;
 }
 
@@ -48,8 +54,7 @@ TEST_P(LegalKernels, StayWithinTheBound) {
   for (const float sharpness : {0.1F, 1.0F, 6.0F}) {
     const AttentionCase attention = random_case(GetParam(), 3, kPositions, 4, 2, sharpness);
     for (const SoftmaxKernel& kernel : legal_kernels()) {
-      const AttentionCheck check =
-          attention.check(run(kernel, attention.call, attention.outputs));
+      const AttentionCheck check = attention.check(run(kernel, attention.call, attention.outputs));
       EXPECT_EQ(check.headroom.outside, 0) << kernel.name << ": " << explain(check);
       EXPECT_EQ(check.headroom.elements, attention.outputs.attn_output.size());
       EXPECT_EQ(check.headroom.unbounded, 0);
@@ -80,8 +85,8 @@ TEST(LegalKernelsOverSeeds, AreNeverFaults) {
 
 TEST(ClaimedWeights, OfFp8AreWithinTheBoundOfTheirClaimOnly) {
   const AttentionCase attention = random_case(test::kBfloat16, 5, kPositions);
-  const Tensor got = run({.name = "fp8 P", .p_dtype = PDtype::fp8}, attention.call,
-                         attention.outputs);
+  const Tensor got =
+      run({.name = "fp8 P", .p_dtype = PDtype::fp8}, attention.call, attention.outputs);
   AccumulateRules fp8;
   fp8.p_dtype = PDtype::fp8;
   EXPECT_EQ(attention.check(got, fp8).headroom.outside, 0);
@@ -92,8 +97,8 @@ TEST(ClaimedWeights, OfBinary32HaveANarrowerBound) {
   const AttentionCase attention = random_case(test::kBfloat16, 5, kPositions);
   AccumulateRules fp32;
   fp32.p_dtype = PDtype::fp32;
-  const Tensor exact = run({.name = "fp32 P", .p_dtype = PDtype::fp32}, attention.call,
-                           attention.outputs);
+  const Tensor exact =
+      run({.name = "fp32 P", .p_dtype = PDtype::fp32}, attention.call, attention.outputs);
   const Tensor rounded = run({.name = "bf16 P"}, attention.call, attention.outputs);
   EXPECT_EQ(attention.check(exact, fp32).headroom.outside, 0);
   EXPECT_EQ(attention.check(exact).headroom.outside, 0);
@@ -135,9 +140,9 @@ class CapturedAttention : public testing::TestWithParam<std::string> {};
 
 // A real kernel's: within the bound, and using a fair part of it.
 TEST_P(CapturedAttention, IsWithinABoundThatIsNotSlack) {
-  CaptureReader reader(std::string(ZERODIFF_SOURCE_DIR) + "/fixtures/captured/" +
-                           GetParam() + ".h5",
-                       {.probe_in_child = false});
+  CaptureReader reader(
+      std::string(ZERODIFF_SOURCE_DIR) + "/fixtures/captured/" + GetParam() + ".h5",
+      {.probe_in_child = false});
   const Outputs path = reader.read_path("atom_fused");
   const AttentionInputs inputs{&path.q, &path.k_cache, &path.v_cache, &path.sparse_block_table,
                                &path.sparse_context_lens};

@@ -85,9 +85,8 @@ TEST_P(WrongKernels, LeaveTheBoundOnRandomInputs) {
 
 TEST_P(WrongKernels, LeaveTheBoundOnARealCapture) {
   for (const char* file : {"m3_small_decode_fp8", "m3_small_prefill_bf16"}) {
-    CaptureReader reader(
-        std::string(ZERODIFF_SOURCE_DIR) + "/fixtures/captured/" + file + ".h5",
-        {.probe_in_child = false});
+    CaptureReader reader(std::string(ZERODIFF_SOURCE_DIR) + "/fixtures/captured/" + file + ".h5",
+                         {.probe_in_child = false});
     const Outputs path = reader.read_path("atom_fused");
     const AttentionInputs inputs{&path.q, &path.k_cache, &path.v_cache, &path.sparse_block_table,
                                  &path.sparse_context_lens};
@@ -143,9 +142,8 @@ TEST_P(DroppedToken, IsOutsideWhereverTheRuleSaysSo) {
         tokens.k.erase(tokens.k.begin() + static_cast<std::ptrdiff_t>(token));
         tokens.v.erase(tokens.v.begin() + static_cast<std::ptrdiff_t>(token));
       };
-      const Tensor got =
-          run({.name = "", .order = SumOrder::truncated}, head.attention.call,
-              head.attention.outputs, drop);
+      const Tensor got = run({.name = "", .order = SumOrder::truncated}, head.attention.call,
+                             head.attention.outputs, drop);
       EXPECT_GT(head.attention.check(got).headroom.outside, 0) << "token " << token;
     }
     const AttentionCheck check = head.attention.check(head.attention.outputs.attn_output);

@@ -105,42 +105,43 @@ void recompute_attention(const LayerCall& call, Outputs& path) {
 
 INSTANTIATE_TEST_SUITE_P(
     , Deviations,
-    testing::Values(
-        Deviation{"score",
-                  [](const LayerCall& /*call*/, Outputs& path) {
-                    path.index_score.as<float>()[0] += 100;
-                  },
-                  kScores, "kv_head 0, token 0"},
-        Deviation{"selection",
-                  [](const LayerCall& call, Outputs& path) {
-                    auto ids = path.topk_index.as<std::int32_t>();
-                    ids[6] = 0;  // token 2 of head 0 selects the first three blocks, 5 is its own
-                    ids[7] = 1;
-                    ids[8] = 2;
-                    recompute_table_and_attention(call, path);
-                  },
-                  kSelection, "token 2, request 2, position 700: forced block 5"},
-        Deviation{"table",
-                  [](const LayerCall& call, Outputs& path) {
-                    path.sparse_context_lens.as<std::int32_t>()[2] -= 1;
-                    recompute_attention(call, path);
-                  },
-                  kTable, "token 1, request 1, position 300, kv_head 0: length"},
-        Deviation{"table_out_of_the_pool",
-                  [](const LayerCall& /*call*/, Outputs& path) {
-                    path.sparse_block_table.as<std::int32_t>()[48] = 1 << 30;
-                  },
-                  kTable, "token 1"},
-        Deviation{"attention",
-                  [](const LayerCall& /*call*/, Outputs& path) {
-                    path.attn_output.as<std::uint16_t>()[4 * 128 + 130] ^= 0x40;
-                  },
-                  kAttention, "token 1, request 1, position 300, head 1, dim 2"},
-        Deviation{"empty_row",
-                  [](const LayerCall& /*call*/, Outputs& path) {
-                    path.attn_output.as<std::uint16_t>()[3 * 4 * 128] = 0x7FC0;
-                  },
-                  kAttention, "token 3"}),
+    testing::Values(Deviation{"score",
+                              [](const LayerCall& /*call*/, Outputs& path) {
+                                path.index_score.as<float>()[0] += 100;
+                              },
+                              kScores, "kv_head 0, token 0"},
+                    Deviation{
+                        "selection",
+                        [](const LayerCall& call, Outputs& path) {
+                          auto ids = path.topk_index.as<std::int32_t>();
+                          ids[6] =
+                              0;  // token 2 of head 0 selects the first three blocks, 5 is its own
+                          ids[7] = 1;
+                          ids[8] = 2;
+                          recompute_table_and_attention(call, path);
+                        },
+                        kSelection, "token 2, request 2, position 700: forced block 5"},
+                    Deviation{"table",
+                              [](const LayerCall& call, Outputs& path) {
+                                path.sparse_context_lens.as<std::int32_t>()[2] -= 1;
+                                recompute_attention(call, path);
+                              },
+                              kTable, "token 1, request 1, position 300, kv_head 0: length"},
+                    Deviation{"table_out_of_the_pool",
+                              [](const LayerCall& /*call*/, Outputs& path) {
+                                path.sparse_block_table.as<std::int32_t>()[48] = 1 << 30;
+                              },
+                              kTable, "token 1"},
+                    Deviation{"attention",
+                              [](const LayerCall& /*call*/, Outputs& path) {
+                                path.attn_output.as<std::uint16_t>()[4 * 128 + 130] ^= 0x40;
+                              },
+                              kAttention, "token 1, request 1, position 300, head 1, dim 2"},
+                    Deviation{"empty_row",
+                              [](const LayerCall& /*call*/, Outputs& path) {
+                                path.attn_output.as<std::uint16_t>()[3 * 4 * 128] = 0x7FC0;
+                              },
+                              kAttention, "token 3"}),
     [](const auto& row) { return std::string(row.param.name); });
 
 TEST(StagesThatLackInputs, BorrowThemAndSaySo) {

@@ -23,13 +23,14 @@ class ScoresOfTheReference : public testing::TestWithParam<test::CallKind> {};
 TEST_P(ScoresOfTheReference, AreWithinTheBoundOfBinary32) {
   const AttentionCase attention = random_case(GetParam(), 4, {0, 127, 128, 300, 1000});
   const ScoreIntervals intervals = intervals_of(attention, Accumulator::fp32);
-  const ScoreCheck check =
-      check_scores(attention.call, intervals, attention.outputs.index_score);
+  const ScoreCheck check = check_scores(attention.call, intervals, attention.outputs.index_score);
   EXPECT_EQ(check.headroom.outside, 0);
   EXPECT_FALSE(check.scaled);
   EXPECT_EQ(check.headroom.elements, attention.outputs.index_score.size());
   // Sums of products of two fp8 numbers are mostly exact in binary32.
-  if (!is_fp8(attention.call.index_cache_type())) EXPECT_GT(check.headroom.max, 0.001);
+  if (!is_fp8(attention.call.index_cache_type())) {
+    EXPECT_GT(check.headroom.max, 0.001);
+  }
 }
 
 TEST_P(ScoresOfTheReference, MayBeScaled) {
@@ -37,8 +38,7 @@ TEST_P(ScoresOfTheReference, MayBeScaled) {
   const float factor = attention.call.config.sm_scale * 1.44269504F;
   for (float& score : attention.outputs.index_score.as<float>()) score *= factor;
   const ScoreIntervals intervals = intervals_of(attention, Accumulator::fp32);
-  const ScoreCheck check =
-      check_scores(attention.call, intervals, attention.outputs.index_score);
+  const ScoreCheck check = check_scores(attention.call, intervals, attention.outputs.index_score);
   EXPECT_EQ(check.headroom.outside, 0);
   EXPECT_TRUE(check.scaled);
 }
@@ -81,20 +81,18 @@ TEST(ScoreIntervals, PassOverNaNUnlessThereIsNothingElse) {
   for (std::int64_t d = 0; d < 128; ++d) {
     test::put(attention.outputs.index_cache, test::slot_of(attention.call, 0, 3) * 128 + d, nan);
     for (std::int64_t position = 128; position <= 130; ++position) {
-      test::put(attention.outputs.index_cache,
-                test::slot_of(attention.call, 0, position) * 128 + d, nan);
+      test::put(attention.outputs.index_cache, test::slot_of(attention.call, 0, position) * 128 + d,
+                nan);
     }
   }
   run_stages(attention);
   const ScoreIntervals intervals = intervals_of(attention, Accumulator::fp32);
   EXPECT_TRUE(std::isfinite(intervals.at(0, 0, 0).exact));
   EXPECT_TRUE(std::isnan(intervals.at(0, 0, 1).exact));
-  const ScoreCheck check =
-      check_scores(attention.call, intervals, attention.outputs.index_score);
+  const ScoreCheck check = check_scores(attention.call, intervals, attention.outputs.index_score);
   EXPECT_EQ(check.headroom.outside, 0);
   attention.outputs.index_score.as<float>()[1] = 0;
-  EXPECT_EQ(check_scores(attention.call, intervals, attention.outputs.index_score)
-                .headroom.outside,
+  EXPECT_EQ(check_scores(attention.call, intervals, attention.outputs.index_score).headroom.outside,
             1);
 }
 
@@ -109,8 +107,7 @@ TEST(ScoreIntervals, AreOpenWhereASumMayOverflow) {
   EXPECT_EQ(intervals.at(0, 0, 0).high, HUGE_VAL);
   for (const float got : {kInfinity, 0.0F}) {
     attention.outputs.index_score.as<float>()[0] = got;
-    const ScoreCheck check =
-        check_scores(attention.call, intervals, attention.outputs.index_score);
+    const ScoreCheck check = check_scores(attention.call, intervals, attention.outputs.index_score);
     EXPECT_EQ(check.headroom.outside, 0) << got;
     EXPECT_EQ(check.headroom.unbounded, 1) << got;
   }
@@ -132,9 +129,9 @@ TEST_P(WrongScores, AreOutside) {
   float& score =
       attention.outputs.index_score.as<float>()[static_cast<std::size_t>(GetParam().block)];
   score = GetParam().value == 1 ? score * (1 + 0x1p-10F) : GetParam().value;
-  const ScoreCheck check = check_scores(
-      attention.call, intervals_of(attention, Accumulator::tensor_fp32),
-      attention.outputs.index_score);
+  const ScoreCheck check =
+      check_scores(attention.call, intervals_of(attention, Accumulator::tensor_fp32),
+                   attention.outputs.index_score);
   EXPECT_EQ(check.headroom.outside, 1);
   EXPECT_EQ(check.headroom.first_outside.front().flat_index, GetParam().block);
 }

@@ -16,8 +16,7 @@ using Values = std::span<const float>;
 
 float fp8(float value) {
   constexpr ElementType kFormat = ElementType::float8_e4m3fn;
-  return reference::decode_fp8(kFormat,
-                               reference::encode_fp8(kFormat, value, Overflow::saturate));
+  return reference::decode_fp8(kFormat, reference::encode_fp8(kFormat, value, Overflow::saturate));
 }
 
 double cut(double value, int exponent) {
@@ -50,8 +49,8 @@ float sum_of(const SoftmaxKernel& kernel, Values a, Values b, float start) {
   if (kernel.order == SumOrder::pairwise) return start + tree(a, b);
   if (kernel.order == SumOrder::truncated) {
     for (std::size_t i = 0; i < a.size(); i += 16) {
-      start = add_truncated(a.data() + i, b.data() + i, std::min<std::size_t>(16, a.size() - i),
-                            start);
+      start =
+          add_truncated(a.data() + i, b.data() + i, std::min<std::size_t>(16, a.size() - i), start);
     }
     return start;
   }
@@ -72,9 +71,7 @@ struct Split {
 class Softmax {
  public:
   Softmax(const SoftmaxKernel& kernel, ElementType model_dtype, float sm_scale)
-      : kernel_(kernel),
-        type_(model_dtype),
-        scale_(sm_scale * kernel.scale_factor * 1.44269504F) {}
+      : kernel_(kernel), type_(model_dtype), scale_(sm_scale * kernel.scale_factor * 1.44269504F) {}
 
   Split split(const HeadValues& q, const RowTokens& tokens, std::size_t begin, std::size_t end);
   HeadValues merge(std::vector<Split> splits);
@@ -118,14 +115,13 @@ void Softmax::rescale(float maximum, Split& split) {
   for (float& value : split.out) value *= factor;
 }
 
-void Softmax::add_tile(const std::vector<float>& scores, const RowTokens& tokens,
-                       std::size_t begin, Split& split) {
+void Softmax::add_tile(const std::vector<float>& scores, const RowTokens& tokens, std::size_t begin,
+                       Split& split) {
   rescale(std::max(split.maximum, *std::max_element(scores.begin(), scores.end())), split);
   std::vector<float> e;
   for (const float score : scores) {
-    e.push_back(exp2(kernel_.fused_scale
-                         ? std::fma(score, scale_, -(split.maximum * scale_))
-                         : score - split.maximum));
+    e.push_back(exp2(kernel_.fused_scale ? std::fma(score, scale_, -(split.maximum * scale_))
+                                         : score - split.maximum));
   }
   split.sum = sum_of(kernel_, e, std::vector<float>(e.size(), 1), split.sum);
   for (float& value : e) value = weight(value);
@@ -214,12 +210,10 @@ RowTokens row_tokens(const LayerCall& call, const Outputs& inputs, std::int64_t 
     const std::int64_t scale = kv_head * call.num_slots() + slot;
     for (std::size_t d = 0; d < 128; ++d) {
       const auto dim = static_cast<std::int64_t>(d);
-      tokens.k[i][d] =
-          dequantised(call, test::k_pool(call, inputs), test::k_element(call, slot, kv_head, dim),
-                      call.k_scale, scale);
-      tokens.v[i][d] =
-          dequantised(call, test::v_pool(call, inputs), test::v_element(call, slot, kv_head, dim),
-                      call.v_scale, scale);
+      tokens.k[i][d] = dequantised(call, test::k_pool(call, inputs),
+                                   test::k_element(call, slot, kv_head, dim), call.k_scale, scale);
+      tokens.v[i][d] = dequantised(call, test::v_pool(call, inputs),
+                                   test::v_element(call, slot, kv_head, dim), call.v_scale, scale);
     }
   }
   return tokens;

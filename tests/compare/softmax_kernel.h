@@ -34,20 +34,20 @@ struct SoftmaxKernel {
   std::size_t tile = 64;  // tokens
   std::size_t splits = 1;
   SumOrder order = SumOrder::in_order;
-  bool fused = true;          // products added by fma
-  bool fused_scale = false;   // exp2(fma(dot, C, -m C)) instead of exp2(dot * C - m * C)
-  bool natural = false;       // exp(x) by way of log2(e)
-  int exp2_ulp = 0;           // added to every exponential, alternating its sign
+  bool fused = true;         // products added by fma
+  bool fused_scale = false;  // exp2(fma(dot, C, -m C)) instead of exp2(dot * C - m * C)
+  bool natural = false;      // exp(x) by way of log2(e)
+  int exp2_ulp = 0;          // added to every exponential, alternating its sign
   PDtype p_dtype = PDtype::model_dtype;
-  float p_range = 256;        // what fp8 weights are scaled by
-  bool log_sum_exp = false;   // splits are normalised and merged by their logarithms
+  float p_range = 256;       // what fp8 weights are scaled by
+  bool log_sum_exp = false;  // splits are normalised and merged by their logarithms
   bool normalise_late = true;
 
   // Faults.
   bool forget_a_rescale = false;  // the last one of the first split that has one
   bool forget_merge_weight = false;
-  float scale_factor = 1;         // of sm_scale
-  std::size_t dead_in_sum = 0;    // dead tokens of score 0 in the denominator
+  float scale_factor = 1;       // of sm_scale
+  std::size_t dead_in_sum = 0;  // dead tokens of score 0 in the denominator
 };
 inline void PrintTo(const SoftmaxKernel& kernel, std::ostream* out) {
   *out << kernel.name;

@@ -79,23 +79,24 @@ TEST_P(WrongTables, AreFaultsOfOneRow) {
 
 INSTANTIATE_TEST_SUITE_P(
     , WrongTables,
-    testing::Values(
-        WrongTable{"own_block_first",
-                   [](Outputs& outputs) {
-                     const auto row = row_of(outputs, 4);
-                     std::swap_ranges(row.begin(), row.begin() + 8, row.begin() + 16);
-                   },
-                   "rank 0, page 0"},
-        WrongTable{"pages_in_another_order",
-                   [](Outputs& outputs) { std::swap(row_of(outputs, 4)[1], row_of(outputs, 4)[2]); },
-                   "rank 0, page 1"},
-        WrongTable{"another_head", [](Outputs& outputs) { row_of(outputs, 4)[9] += 1; },
-                   "rank 1, page 1"},
-        WrongTable{"length",
-                   [](Outputs& outputs) {
-                     outputs.sparse_context_lens.as<std::int32_t>()[4] += 1;
-                   },
-                   "length"}),
+    testing::Values(WrongTable{"own_block_first",
+                               [](Outputs& outputs) {
+                                 const auto row = row_of(outputs, 4);
+                                 std::swap_ranges(row.begin(), row.begin() + 8, row.begin() + 16);
+                               },
+                               "rank 0, page 0"},
+                    WrongTable{"pages_in_another_order",
+                               [](Outputs& outputs) {
+                                 std::swap(row_of(outputs, 4)[1], row_of(outputs, 4)[2]);
+                               },
+                               "rank 0, page 1"},
+                    WrongTable{"another_head", [](Outputs& outputs) { row_of(outputs, 4)[9] += 1; },
+                               "rank 1, page 1"},
+                    WrongTable{"length",
+                               [](Outputs& outputs) {
+                                 outputs.sparse_context_lens.as<std::int32_t>()[4] += 1;
+                               },
+                               "length"}),
     [](const auto& row) { return std::string(row.param.name); });
 
 TEST(TableOfABrokenSelection, IsNotJudged) {

@@ -33,8 +33,8 @@ class Selections : public testing::TestWithParam<SelectionRow> {
     intervals_.tokens = 1;
     intervals_.blocks = attention_.call.block_table.dim(1);
     const double inf = HUGE_VAL;
-    intervals_.elements = {{10, 10, 10},       {40, 40, 40}, {20, 20, 20}, {29.5, 30, 30.5},
-                           {29.9, 30, 30.125}, {29, 29.6, 30}, {7, 7, 7},  {-inf, -inf, -inf}};
+    intervals_.elements = {{10, 10, 10},       {40, 40, 40},   {20, 20, 20}, {29.5, 30, 30.5},
+                           {29.9, 30, 30.125}, {29, 29.6, 30}, {7, 7, 7},    {-inf, -inf, -inf}};
   }
   SelectionCheck check(const std::vector<std::int32_t>& got, bool exact_order = false) const {
     return check_selection(attention_.call, intervals_, test::int32_tensor({1, 1, 4}, {6, 1, 3, 4}),
@@ -76,7 +76,11 @@ INSTANTIATE_TEST_SUITE_P(
         SelectionRow{"within", {6, 1, 3, 5}, SelectionVerdict::within, {5}, {4}, 29.9 - 30},
         SelectionRow{"below", {6, 1, 3, 2}, SelectionVerdict::wrong, {2}, {4}, 29.9 - 20},
         SelectionRow{"best_left_out", {6, 5, 3, 4}, SelectionVerdict::wrong, {5}, {1}, 40 - 30},
-        SelectionRow{"own_block_missing", {1, 3, 4, 5}, SelectionVerdict::wrong, {5}, {6},
+        SelectionRow{"own_block_missing",
+                     {1, 3, 4, 5},
+                     SelectionVerdict::wrong,
+                     {5},
+                     {6},
                      static_cast<double>(1e29F) - 30},
         SelectionRow{"duplicate", {6, 1, 3, 3}, SelectionVerdict::malformed},
         SelectionRow{"not_causal", {6, 1, 3, 7}, SelectionVerdict::malformed},
@@ -89,8 +93,7 @@ class SelectionRules : public Selections {};
 
 TEST_F(SelectionRules, AskForRankOrderOnlyWhereItIsDemanded) {
   EXPECT_EQ(check({3, 4, 1, 6}, true).faults, 1);
-  EXPECT_EQ(check({3, 4, 1, 6}, true).first_faults.front().verdict,
-            SelectionVerdict::ill_ordered);
+  EXPECT_EQ(check({3, 4, 1, 6}, true).first_faults.front().verdict, SelectionVerdict::ill_ordered);
   // 3 and 4 overlap.
   EXPECT_EQ(check({6, 1, 4, 3}, true).faults, 0);
 }
