@@ -52,13 +52,14 @@ double half_step_at(ElementType model_dtype, double size) {
 }
 
 AttentionBound::AttentionBound(const LayerCall& call, const Tensor& k_pool, const Tensor& v_pool,
-                               const AccumulateRules& rules)
+                               const AccumulateRules& rules, const AttentionChange& change)
     : model_dtype_(call.model_dtype()),
       rules_(rules),
+      change_(change),
       blocks_(call, k_pool, v_pool),
       group_(call.config.num_heads / call.config.num_kv_heads),
-      log2_scale_(static_cast<double>(call.config.sm_scale) * kLog2E),
-      p_(weight_rounding(rules.p_dtype, call.model_dtype())),
+      log2_scale_(static_cast<double>(call.config.sm_scale) * kLog2E * change.scale_factor),
+      p_(change.weights.value_or(weight_rounding(rules.p_dtype, call.model_dtype()))),
       queries_(kHeadDim, group_),
       q_norms_(kHeadDim / blocks_.vector_width(), group_),
       score_overflow_(static_cast<std::size_t>(group_)) {
@@ -66,6 +67,7 @@ AttentionBound::AttentionBound(const LayerCall& call, const Tensor& k_pool, cons
   row_.bound.resize(kHeadDim, group_);
   row_.may_overflow.resize(kHeadDim, group_);
   row_.sums.resize(group_);
+  row_.largest.resize(group_);
   sum_error_.resize(group_);
 }
 
@@ -108,7 +110,8 @@ void AttentionBound::weigh(std::int64_t head, std::int64_t length) {
   relative_errors(s.data(), reach, largest, length);
   s = ((s - largest) * kLn2).exp() + 0 * s;  // exp clamps, which may swallow a NaN
   const auto r = errors_of_weights_.head(length).array();
-  row_.sums(head) = s.sum();
+  row_.largest(head) = largest;
+  row_.sums(head) = s.sum() + change_.dead_tokens * std::exp2(-largest);
   sum_error_(head) = (s * r).sum() + 2 * half_terms * row_.sums(head);
   for (std::int64_t i = 0; i < length; ++i) {
     const double y = s.data()[i];
@@ -162,10 +165,11 @@ void AttentionBound::finish(std::int64_t head, std::int64_t length) {
   const double sum_error = sum_error_(head) * kSlack;
   const double half_terms = accumulated_roundings(rules_.for_values(), terms_of(length)) / 2;
   for (std::int64_t d = 0; d < kHeadDim; ++d) {
-    const double x = row_.exact(d, head) / sum;
+    const double x = row_.exact(d, head) / sum * change_.output_factor;
     const double size = std::fabs(x);
     const double numerator =
-        static_cast<double>(errors_(d, head)) * kSlack + half_terms * size * sum;
+        static_cast<double>(errors_(d, head)) * kSlack * change_.output_factor +
+        half_terms * size * sum;
     const double error = sum_error < sum
                              ? (numerator + size * sum_error) / (sum - sum_error) + 8 * kUnit * size
                              : std::numeric_limits<double>::infinity();

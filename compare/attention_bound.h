@@ -27,6 +27,7 @@
 
 #include <Eigen/Core>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -46,6 +47,14 @@ WeightRounding weight_rounding(PDtype p_dtype, ElementType model_dtype);
 // Half the distance between neighbouring values of the model dtype at a size.
 double half_step_at(ElementType model_dtype, double size);
 
+// What a wrong kernel does otherwise (attention_hypotheses.h); the default is the contract.
+struct AttentionChange {
+  double scale_factor = 1;  // of the scores
+  double dead_tokens = 0;   // of score 0, in the denominator only
+  double output_factor = 1;
+  std::optional<WeightRounding> weights = std::nullopt;  // of P, whatever the rules say
+};
+
 // What evaluate() found, one column a query head of the group.
 struct RowBound {
   std::int64_t tokens = 0;
@@ -53,6 +62,7 @@ struct RowBound {
   Eigen::MatrixXd bound;    // [128][group]
   Eigen::MatrixXd weights;  // [>= tokens][group]: y, which the first `tokens` rows hold
   Eigen::VectorXd sums;     // [group]: L; y / L is the softmax
+  Eigen::VectorXd largest;  // [group]: M
   // Whether binary32 may overflow on the way: then a right kernel may have infinities or NaN.
   Eigen::Matrix<bool, Eigen::Dynamic, Eigen::Dynamic> may_overflow;  // [128][group]
 };
@@ -62,12 +72,15 @@ class AttentionBound {
  public:
   // The pools and the call must outlive it. block_contiguous storage: the same pool twice.
   AttentionBound(const LayerCall& call, const Tensor& k_pool, const Tensor& v_pool,
-                 const AccumulateRules& rules);
+                 const AccumulateRules& rules, const AttentionChange& change = {});
 
   // folded_ids: a row of the table, whose pages the pools must hold; length: its live tokens, at
   // least 1; q: [group * 128]. The result holds until the next call.
   const RowBound& evaluate(std::span<const std::int32_t> folded_ids, std::int64_t length,
                            std::span<const std::uint16_t> q);
+
+  // AttentionChange::dead_tokens of the rows from now on.
+  void set_dead_tokens(double count) { change_.dead_tokens = count; }
 
   // V of the live tokens of block `n` of a row, [tokens][128]; holds until the next call.
   const BlockValues& values(std::span<const std::int32_t> folded_ids, std::int64_t length,
@@ -84,6 +97,7 @@ class AttentionBound {
 
   ElementType model_dtype_;
   AccumulateRules rules_;
+  AttentionChange change_;
   BlockReader blocks_;
   std::int64_t group_;
   double log2_scale_;  // c

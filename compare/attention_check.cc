@@ -5,6 +5,7 @@
 #include <limits>
 #include <mutex>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "compare/attention_bound.h"
@@ -26,6 +27,7 @@ struct Findings {
   Resolution resolution;
   std::int64_t unreadable_rows = 0;
   std::int64_t first_unreadable_row = -1;
+  std::vector<std::int64_t> faulty_rows;
 
   void merge(const Findings& other) {
     headroom.merge(other.headroom);
@@ -34,6 +36,7 @@ struct Findings {
     resolution.rows += other.resolution.rows;
     resolution.rows_in_call += other.resolution.rows_in_call;
     unreadable_rows += other.unreadable_rows;
+    faulty_rows.insert(faulty_rows.end(), other.faulty_rows.begin(), other.faulty_rows.end());
     const std::int64_t first = other.first_unreadable_row;
     if (first >= 0 && (first_unreadable_row < 0 || first < first_unreadable_row)) {
       first_unreadable_row = first;
@@ -51,11 +54,12 @@ class RowChecker {
         type_(attn_output.type()),
         group_(call.config.num_heads / call.config.num_kv_heads),
         bound_(call, *inputs.k_pool, *inputs.v_pool, rules),
-        findings{HeadroomCollector(options.kept_outside), {}, 0, -1} {}
+        findings{HeadroomCollector(options.kept_outside), {}, 0, -1, {}} {}
 
   void check(std::int64_t row, bool resolve);
 
  private:
+  void check_row(std::int64_t row, bool resolve);
   std::int64_t length_of(std::int64_t row) const {
     return inputs_.context_lens->as<std::int32_t>()[static_cast<std::size_t>(row)];
   }
@@ -95,19 +99,11 @@ void RowChecker::check_empty(std::int64_t row) {
 void RowChecker::check_element(std::int64_t flat, double exact, double bound, bool may_overflow) {
   const auto got = static_cast<double>(
       reference::from_model_dtype(type_, output_[static_cast<std::size_t>(flat)]));
-  if (may_overflow && (!std::isfinite(got) || !std::isfinite(exact) || !std::isfinite(bound))) {
+  if (const auto headroom = headroom_of(type_, got, exact, bound, may_overflow)) {
+    findings.headroom.add(flat, got, exact, bound, *headroom);
+  } else {
     findings.headroom.add_unbounded();
-    return;
   }
-  double headroom = std::fabs(got - exact) / bound;
-  if (std::isnan(exact) || std::isnan(got)) {
-    headroom = std::isnan(exact) && std::isnan(got) ? 0 : kInfinity;
-  } else if (std::isinf(got)) {
-    // Rounding to infinity starts half a step past the largest finite value.
-    const double reach = std::copysign(1.0, got) * exact + bound;
-    headroom = reach > largest_finite(type_) ? 1 : kInfinity;
-  }
-  findings.headroom.add(flat, got, exact, bound, headroom);
 }
 
 void RowChecker::check_elements(std::int64_t row, const RowBound& found) {
@@ -156,6 +152,12 @@ void RowChecker::resolve_tokens(std::int64_t row, const RowBound& found) {
 }
 
 void RowChecker::check(std::int64_t row, bool resolve) {
+  const std::int64_t outside = findings.headroom.outside();
+  check_row(row, resolve);
+  if (findings.headroom.outside() > outside) findings.faulty_rows.push_back(row);
+}
+
+void RowChecker::check_row(std::int64_t row, bool resolve) {
   if (!readable_row(call_, inputs_, row)) {
     ++findings.unreadable_rows;
     if (findings.first_unreadable_row < 0) findings.first_unreadable_row = row;
@@ -173,6 +175,20 @@ void RowChecker::check(std::int64_t row, bool resolve) {
 }
 
 }  // namespace
+
+std::optional<double> headroom_of(ElementType type, double got, double exact, double bound,
+                                  bool may_overflow) {
+  if (may_overflow && (!std::isfinite(got) || !std::isfinite(exact) || !std::isfinite(bound))) {
+    return std::nullopt;
+  }
+  if (std::isnan(exact) || std::isnan(got)) {
+    return std::isnan(exact) && std::isnan(got) ? 0 : kInfinity;
+  }
+  if (!std::isinf(got)) return std::fabs(got - exact) / bound;
+  // Rounding to infinity starts half a step past the largest finite value.
+  const double reach = std::copysign(1.0, got) * exact + bound;
+  return reach > largest_finite(type) ? 1 : kInfinity;
+}
 
 bool readable_row(const LayerCall& call, const AttentionInputs& inputs, std::int64_t row) {
   const std::int64_t heads = call.config.num_kv_heads;
@@ -199,7 +215,7 @@ AttentionCheck check_attention(const LayerCall& call, const AttentionInputs& inp
   const std::int64_t rows = call.config.num_tokens * call.config.num_kv_heads;
   const std::int64_t most = options.most_resolution_rows;
   const std::int64_t stride = most == 0 ? 1 : std::max<std::int64_t>(1, (rows + most - 1) / most);
-  Findings all{HeadroomCollector(options.kept_outside), {}, 0, -1};
+  Findings all{HeadroomCollector(options.kept_outside), {}, 0, -1, {}};
   std::mutex mutex;
   reference::parallel_for(rows, options.threads, [&](std::int64_t begin, std::int64_t end) {
     RowChecker checker(call, inputs, attn_output, rules, options);
@@ -207,7 +223,9 @@ AttentionCheck check_attention(const LayerCall& call, const AttentionInputs& inp
     const std::lock_guard lock(mutex);
     all.merge(checker.findings);
   });
-  return {all.headroom.result(), all.resolution, all.unreadable_rows, all.first_unreadable_row};
+  std::sort(all.faulty_rows.begin(), all.faulty_rows.end());
+  return {all.headroom.result(), all.resolution, all.unreadable_rows, all.first_unreadable_row,
+          std::move(all.faulty_rows)};
 }
 
 }  // namespace zerodiff::compare

@@ -3,6 +3,8 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
+#include <vector>
 
 #include "compare/accumulate_rules.h"
 #include "compare/headroom.h"
@@ -45,7 +47,13 @@ struct AttentionCheck {
   // they are is the fault of an earlier stage.
   std::int64_t unreadable_rows = 0;
   std::int64_t first_unreadable_row = -1;  // of the table
+  std::vector<std::int64_t> faulty_rows;   // of the table, with an element outside; ascending
 };
+
+// How much of its bound a value uses: 0 where NaN meets NaN, infinite where NaN or an infinity meets
+// what it should not; nullopt where binary32 may overflow and anything is right.
+std::optional<double> headroom_of(ElementType type, double got, double exact, double bound,
+                                  bool may_overflow);
 
 // Whether attention can follow that row of the table: a length of 0 to topk*128, and for its live
 // pages ids of the row's head inside the pool.

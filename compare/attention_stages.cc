@@ -207,33 +207,17 @@ StageJudgement StageJudge::judge_attention() const {
     judgement.note = "";
     return judgement;
   }
-  AttentionInputs inputs;
-  inputs.q = &input(&Outputs::q, "q", judgement);
-  inputs.k_pool = &input(k_field, joined ? "kv_cache" : "k_cache", judgement);
-  inputs.v_pool = joined ? inputs.k_pool : &input(v_field, "v_cache", judgement);
-  reference::SparseBlockTable made;
-  const bool own_table = path_.sparse_block_table.present() && path_.sparse_context_lens.present();
-  if (own_table) {
-    inputs.table = &path_.sparse_block_table;
-    inputs.context_lens = &path_.sparse_context_lens;
-  } else if (path_.topk_index.present() && !call_.config.skip_index_branch &&
-             check_table(call_, path_.topk_index, {}, {}).not_judged == 0) {
-    judgement.borrowed.emplace_back("sparse_block_table: made from its topk_index");
-    made = reference::sparse_block_table(call_, path_.topk_index);
-    inputs.table = &made.table;
-    inputs.context_lens = &made.context_lens;
-  } else {
-    judgement.borrowed.emplace_back("sparse_block_table: the reference's");
-    inputs.table = &reference_.sparse_block_table;
-    inputs.context_lens = &reference_.sparse_context_lens;
-  }
+  const AttentionSources sources = attention_sources(call_, reference_, path_);
+  judgement.borrowed = sources.borrowed;
   AttentionCheckOptions options = options_.attention;
   options.threads = options_.threads;
-  AttentionCheck check = check_attention(call_, inputs, path_.attn_output, options_.rules, options);
+  AttentionCheck check =
+      check_attention(call_, sources.inputs(), path_.attn_output, options_.rules, options);
   judgement.accumulator = name_of(options_.rules.for_query_key());
   judgement.p_dtype = name_of(options_.rules.p_dtype);
   judgement.headroom = std::move(check.headroom);
   judgement.resolution = check.resolution;
+  judgement.faulty_rows = std::move(check.faulty_rows);
   fill_places("attn_output", path_.attn_output.shape(), judgement);
   if (check.unreadable_rows > 0) {
     if (judgement.judged == 0) judgement.verdict = Verdict::absent;
@@ -259,6 +243,36 @@ std::vector<StageJudgement> StageJudge::judge() const {
 }
 
 }  // namespace
+
+AttentionSources attention_sources(const LayerCall& call, const Outputs& reference,
+                                   const Outputs& path) {
+  AttentionSources sources;
+  const auto pick = [&](Tensor Outputs::*field, const char* name) {
+    if ((path.*field).present()) return &(path.*field);
+    sources.borrowed.push_back(std::string(name) + ": the reference's");
+    return &(reference.*field);
+  };
+  const bool joined = call.config.kv_storage == KvStorage::block_contiguous;
+  sources.q = pick(&Outputs::q, "q");
+  sources.k_pool =
+      joined ? pick(&Outputs::kv_cache, "kv_cache") : pick(&Outputs::k_cache, "k_cache");
+  sources.v_pool = joined ? sources.k_pool : pick(&Outputs::v_cache, "v_cache");
+  if (path.sparse_block_table.present() && path.sparse_context_lens.present()) {
+    sources.table = path.sparse_block_table;
+    sources.context_lens = path.sparse_context_lens;
+  } else if (path.topk_index.present() && !call.config.skip_index_branch &&
+             check_table(call, path.topk_index, {}, {}).not_judged == 0) {
+    sources.borrowed.emplace_back("sparse_block_table: made from its topk_index");
+    auto made = reference::sparse_block_table(call, path.topk_index);
+    sources.table = std::move(made.table);
+    sources.context_lens = std::move(made.context_lens);
+  } else {
+    sources.borrowed.emplace_back("sparse_block_table: the reference's");
+    sources.table = reference.sparse_block_table;
+    sources.context_lens = reference.sparse_context_lens;
+  }
+  return sources;
+}
 
 std::vector<StageJudgement> judge_attention_stages(const LayerCall& call, const Outputs& reference,
                                                    const Outputs& path,

@@ -37,6 +37,7 @@ struct StageJudgement {
   std::optional<Resolution> resolution;     // sparse_attention
   std::optional<SelectionCheck> selection;  // index_topk
   std::optional<TableCheck> table;          // sparse_block_table
+  std::vector<std::int64_t> faulty_rows;    // of the table, sparse_attention only; ascending
   std::string note;                         // one line: why it is absent, or the first fault
 };
 
@@ -45,6 +46,20 @@ struct StageOptions {
   AttentionCheckOptions attention{};
   int threads = 0;  // 0: one for each core; results do not depend on it
 };
+
+// What attention of a path read: the path's own, or what stood in.
+struct AttentionSources {
+  const Tensor* q = nullptr;
+  const Tensor* k_pool = nullptr;
+  const Tensor* v_pool = nullptr;
+  Tensor table;
+  Tensor context_lens;
+  std::vector<std::string> borrowed;  // as StageJudgement::borrowed
+
+  AttentionInputs inputs() const { return {q, k_pool, v_pool, &table, &context_lens}; }
+};
+AttentionSources attention_sources(const LayerCall& call, const Outputs& reference,
+                                   const Outputs& path);
 
 // Judges index_score, index_topk, sparse_block_table and sparse_attention, in this order; a stage
 // whose output the path lacks is absent. Nothing at all unless reference::has_selection(call).

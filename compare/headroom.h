@@ -54,6 +54,7 @@ class HeadroomCollector {
   void add_unbounded() { ++unbounded_; }
   void merge(const HeadroomCollector& other);
   Headroom result() const;
+  std::int64_t outside() const { return outside_; }
 
  private:
   // Headroom 0, then 64 bins an octave from 2^-24 to 2^8.
