@@ -40,6 +40,8 @@ void HeadroomCollector::add(std::int64_t flat_index, double got, double exact, d
                             double headroom) {
   ++elements_;
   ++bins_[bin_of(headroom)];
+  const double error = std::fabs(got - exact);
+  max_abs_error_ = error > max_abs_error_ ? error : max_abs_error_;  // passes over NaN
   const bool outside = !(headroom <= 1);
   const bool worst = !worst_ || headroom > worst_->headroom ||
                      (headroom == worst_->headroom && flat_index < worst_->flat_index);
@@ -68,6 +70,7 @@ void HeadroomCollector::merge(const HeadroomCollector& other) {
   elements_ += other.elements_;
   outside_ += other.outside_;
   unbounded_ += other.unbounded_;
+  max_abs_error_ = std::max(max_abs_error_, other.max_abs_error_);
   for (std::size_t i = 0; i < kBins; ++i) bins_[i] += other.bins_[i];
   if (other.worst_ && (!worst_ || worse(*other.worst_, *worst_))) worst_ = other.worst_;
   for (const BoundedElement& element : other.first_outside_) keep_outside(element);
@@ -93,6 +96,7 @@ Headroom HeadroomCollector::result() const {
   for (const double upper : kHistogramEnds) result.histogram.push_back({upper, 0});
   if (elements_ == 0) return result;
   result.max = worst_->headroom;
+  result.max_abs_error = max_abs_error_;
   result.median = quantile(0.5);
   result.p90 = quantile(0.9);
   result.p99 = quantile(0.99);

@@ -8,7 +8,7 @@
 #include <optional>
 #include <vector>
 
-#include "compare/report.h"
+#include "compare/legal_report.h"
 
 namespace zerodiff::compare {
 
@@ -35,6 +35,7 @@ struct Headroom {
   std::int64_t outside = 0;    // beyond their bound: faults
   std::int64_t unbounded = 0;  // whether a sum overflows depends on its order: no finite bound
   double max = 0;              // of the bounded elements
+  double max_abs_error = 0;    // |got - exact|, numbers only
   double median = 0;           // quantiles are exact to one part in 64
   double p90 = 0;
   double p99 = 0;
@@ -72,6 +73,7 @@ class HeadroomCollector {
   std::int64_t elements_ = 0;
   std::int64_t outside_ = 0;
   std::int64_t unbounded_ = 0;
+  double max_abs_error_ = 0;
   std::array<std::int64_t, kBins> bins_{};
   std::optional<BoundedElement> worst_;
   std::vector<BoundedElement> first_outside_;

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "compare/report.h"
+#include "compare/legal_report.h"
 #include "fixtures/layer_call.h"
 
 namespace zerodiff::compare {

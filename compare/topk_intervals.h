@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "compare/report.h"
+#include "compare/legal_report.h"
 #include "compare/score_bound.h"
 #include "fixtures/layer_call.h"
 

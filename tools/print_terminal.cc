@@ -13,6 +13,7 @@
 #include "tools/own_path.h"
 #include "tools/print_terminal_contract.h"
 #include "tools/print_terminal_diagnosis.h"
+#include "tools/print_terminal_stage.h"
 #include "tools/print_terminal_legal.h"
 #include "tools/print_terminal_own_paths.h"
 #include "tools/text_table.h"
@@ -127,6 +128,11 @@ std::string lines_below(const Comparison& comparison, const Painter& paint) {
     const bool fault = comparison.verdict == Verdict::fault;
     for (const std::string& text : describe_legal(*comparison.legal)) {
       lines += wrapped(label(fault ? "legal?" : "legal"), text);
+    }
+  }
+  if (comparison.judged_stage) {
+    for (const auto& [name, text] : describe_stage(*comparison.judged_stage)) {
+      lines += wrapped(label(name), printable(text));
     }
   }
   if (comparison.topk) lines += describe_topk(*comparison.topk, label("blocks"));
