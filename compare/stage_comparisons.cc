@@ -37,7 +37,7 @@ Comparison comparison_of(const StageJudgement& judgement, bool gates) {
   Comparison comparison;
   comparison.output = judgement.output;
   comparison.path = judgement.path;
-  comparison.against = "its own inputs";
+  comparison.against = "reference";
   comparison.scope = Scope::stage;
   comparison.verdict = judgement.verdict;
   comparison.gates = gates;

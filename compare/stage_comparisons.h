@@ -19,7 +19,8 @@ struct JudgedPath {
   bool gates = false;
 };
 
-// Appends one comparison, of scope stage, for each stage whose output the path has, with its
+// Appends one comparison, of scope stage and against "reference" (the contract, on the path's own
+// inputs), for each stage whose output the path has, with its
 // diagnosis if it is a fault; the end-to-end comparisons of those outputs, which are in the list
 // already, no longer gate. A claimed accumulator or type of P counts only if it is allowed, and a
 // verdict that needs a choice which is not allowed is a fault.
