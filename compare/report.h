@@ -10,6 +10,7 @@
 #include "compare/diagnosis.h"
 #include "compare/fp8_inference_report.h"
 #include "compare/legal_report.h"
+#include "compare/stage_report.h"
 
 namespace zerodiff::compare {
 
@@ -108,6 +109,7 @@ struct Comparison {
   std::string note;                    // one line, for example why it is absent
   // Of an output of the insertion stages that differs, where the search over legal choices applies.
   std::optional<LegalReport> legal;
+  std::optional<StageReport> judged_stage;  // scope stage: what the verdict rests on
   // Of such an output that is a fault: one, or one for K and one for V of a joined pool.
   std::vector<Diagnosis> diagnoses;
 };

@@ -11,6 +11,7 @@
 #include "compare/fp8_inference.h"
 #include "compare/legal_search.h"
 #include "compare/output_comparison.h"
+#include "compare/stage_comparisons.h"
 #include "reference/layer.h"
 #include "tools/own_path.h"
 
@@ -89,8 +90,9 @@ bool judge_captured_path(const LayerCall& call, const Outputs& reference, const 
   const bool compared = any_compared(comparisons);
   const reference::Choices choices =
       compare::judge_insertion(call, reference, *path.outputs, allowed, comparisons, threads);
-  // Stages judged on the path's own inputs (scores, selection, attention) add their comparisons
-  // here.
+  compare::add_stage_comparisons(
+      call, reference, {path.label, path.outputs, path.claims, path.gates}, allowed, threads,
+      comparisons);
   add_diagnoses(call, path, choices, threads, comparisons);
   std::ranges::move(
       compare::contract_claims(call.config, allowed, *path.claims, path.label, path.gates),

@@ -2,6 +2,7 @@
 
 #include "tools/json_values.h"
 #include "tools/print_json_diagnosis.h"
+#include "tools/print_json_stage.h"
 #include "tools/print_json_legal.h"
 
 namespace zerodiff::tools {
@@ -89,6 +90,7 @@ Json comparison_json(const Comparison& comparison) {
   for (const compare::Region& region : comparison.regions) regions.push_back(region_json(region));
   json["detail"] = {{"nan_mismatches", comparison.total.nan_mismatches}, {"regions", regions}};
   if (comparison.legal) json["detail"]["legal"] = legal_json(*comparison.legal);
+  if (comparison.judged_stage) json["detail"]["stage"] = stage_json(*comparison.judged_stage);
   if (comparison.topk) json["detail"]["topk"] = topk_json(*comparison.topk);
   for (const compare::Diagnosis& diagnosis : comparison.diagnoses) {
     json["detail"]["diagnoses"].push_back(diagnosis_json(diagnosis));
