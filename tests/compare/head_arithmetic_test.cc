@@ -106,7 +106,8 @@ void check_heads(const LayerCall& call, HeadTensor tensor, std::mt19937_64& rand
   for (std::int64_t n = 0; n < std::min<std::int64_t>(heads.count(), 4); ++n) {
     const auto i = static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(heads.count()));
     const NormFactor factor = whole.factor(i);
-    const auto range = static_cast<std::uint64_t>(factor.below + factor.above + 1);
+    const std::int64_t moves = std::int64_t{1} + factor.below + factor.above;
+    const auto range = static_cast<std::uint64_t>(moves);
     const std::int32_t move = static_cast<std::int32_t>(random() % range) - factor.below;
     HeadBits got = whole.bits(i, factor.moved(move));
     const auto found = arithmetic.explain(i, got);
