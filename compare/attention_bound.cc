@@ -20,7 +20,8 @@ constexpr double kLn2 = 0.6931471805599453;
 constexpr double kOverflow = std::numeric_limits<float>::max() / 8;
 
 double blocks_of(std::int64_t length) {
-  return static_cast<double>((length + kBlockSize - 1) / kBlockSize);
+  const std::int64_t blocks = (length + kBlockSize - 1) / kBlockSize;
+  return static_cast<double>(blocks);
 }
 
 double terms_of(std::int64_t length) {

@@ -107,8 +107,8 @@ Diagnosis diagnose_scores(const LayerCall& call, const SelectionInputs& inputs,
     diagnosis.tokens.push_back(row % intervals.tokens);
   }
   std::ranges::sort(diagnosis.tokens);
-  const auto repeated = std::ranges::unique(diagnosis.tokens);
-  diagnosis.tokens.erase(repeated.begin(), repeated.end());
+  diagnosis.tokens.erase(std::unique(diagnosis.tokens.begin(), diagnosis.tokens.end()),
+                         diagnosis.tokens.end());
   diagnosis.mismatches = static_cast<std::int64_t>(faulty.size());
   diagnosis.pattern =
       std::to_string(faulty.size()) + " of " + std::to_string(rows.rows()) + " rows";

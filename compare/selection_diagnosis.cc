@@ -197,8 +197,8 @@ Diagnosis diagnose_selection(const LayerCall& call, const SelectionInputs& input
     diagnosis.tokens.push_back(row % call.config.num_tokens);
   }
   std::ranges::sort(diagnosis.tokens);
-  const auto repeated = std::ranges::unique(diagnosis.tokens);
-  diagnosis.tokens.erase(repeated.begin(), repeated.end());
+  diagnosis.tokens.erase(std::unique(diagnosis.tokens.begin(), diagnosis.tokens.end()),
+                         diagnosis.tokens.end());
   diagnosis.pattern = std::to_string(check.faults) + " of " + std::to_string(check.rows) + " rows";
   SelectionHypotheses hypotheses(call, inputs, topk_index);
   explain_rows(hypotheses.list(), check.rows, check.faulty_rows, diagnosis);

@@ -64,7 +64,7 @@ void add_stage_comparisons(const LayerCall& call, const Outputs& reference, cons
   options.threads = threads;
   std::vector<StageJudgement> judgements =
       judge_attention_stages(call, reference, *path.outputs, path.name, options);
-  std::vector<Diagnosis> diagnoses =
+  const std::vector<Diagnosis> diagnoses =
       diagnose_attention_stages(call, reference, *path.outputs, judgements, options);
   for (StageJudgement& judgement : judgements) {
     if (judgement.verdict == Verdict::absent) continue;
@@ -79,12 +79,11 @@ void add_stage_comparisons(const LayerCall& call, const Outputs& reference, cons
       judgement.note = "needs " + forbidden + ", which the contract in force does not allow";
     }
     Comparison comparison = comparison_of(judgement, path.gates);
-    for (Diagnosis& diagnosis : diagnoses) {
+    for (const Diagnosis& diagnosis : diagnoses) {
       const bool table =
           judgement.stage == "sparse_block_table" && diagnosis.output == "sparse_context_lens";
       if (diagnosis.output == judgement.output || table) {
-        comparison.diagnoses.push_back(std::move(diagnosis));
-        diagnosis.output.clear();
+        comparison.diagnoses.push_back(diagnosis);
       }
     }
     comparisons.push_back(std::move(comparison));

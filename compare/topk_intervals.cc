@@ -149,6 +149,8 @@ SelectionDifference RowJudge::judge(std::int64_t head, std::int64_t token, Ids c
                                     : SelectionVerdict::within;
   weigh_sets(scores, got, row);
   if (options_.exact_order && row.verdict <= SelectionVerdict::within) {
+    // Another order of blocks whose intervals overlap is one of the sums, not of the ranks.
+    if (row.verdict == SelectionVerdict::reordered) row.verdict = SelectionVerdict::within;
     check_order(scores, got, row);
   }
   return row;

@@ -15,7 +15,7 @@ namespace zerodiff::compare {
 // How a row of topk_index relates to the contract's on the same inputs, best first.
 enum class SelectionVerdict : std::uint8_t {
   identical,    // the same ids in the same order
-  reordered,    // the same set: `topk_order`
+  reordered,    // the same set: `topk_order`; never where rank order is asked for
   tied,         // other ids of equal score: `topk_ties`
   within,       // no unselected block is above a selected one for certain
   ill_ordered,  // only where rank order is asked for: a block stands before a better one

@@ -96,6 +96,7 @@ TEST_F(SelectionRules, AskForRankOrderOnlyWhereItIsDemanded) {
   EXPECT_EQ(check({3, 4, 1, 6}, true).first_faults.front().verdict, SelectionVerdict::ill_ordered);
   // 3 and 4 overlap.
   EXPECT_EQ(check({6, 1, 4, 3}, true).faults, 0);
+  EXPECT_EQ(check({6, 1, 4, 3}, true).within, 1);
 }
 
 TEST_F(SelectionRules, LetEqualScoresTrade) {

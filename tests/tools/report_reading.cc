@@ -21,11 +21,13 @@ Json report_of(std::vector<std::string> arguments, int* exit_code) {
   return report;
 }
 
-Json comparison_of(const Json& report_case, const std::string& path, const std::string& output) {
+Json comparison_of(const Json& report_case, const std::string& path, const std::string& output,
+                   const std::string& scope) {
   Json found;
   int count = 0;
   for (const Json& comparison : report_case.at("comparisons")) {
     if (comparison.at("path") != path || comparison.at("output") != output) continue;
+    if (!scope.empty() && comparison.at("scope") != scope) continue;
     found = comparison;
     ++count;
   }

@@ -190,7 +190,7 @@ TEST(Verify, ExplainsASelectionThatDiffers) {
     outputs.topk_index.as<std::int32_t>()[0] = 99;
   });
   const Json report = report_of({"verify", "--device", "none", file});
-  const Json row = comparison_of(report.at("cases").at(0), "other", "topk_index");
+  const Json row = comparison_of(report.at("cases").at(0), "other", "topk_index", "end_to_end");
   const Json& topk = row.at("detail").at("topk");
   EXPECT_EQ(topk.at("rows"), 1);
   const Json& first = topk.at("first").at(0);
