@@ -18,7 +18,7 @@ namespace zerodiff::compare {
 // One stage of one path.
 struct StageJudgement : StageReport {
   std::string path;
-  std::string output;  // "attn_output"; for sparse_block_table both of its outputs
+  std::string output;                 // "attn_output"; for sparse_block_table both of its outputs
   Verdict verdict = Verdict::absent;  // identical, legal, bounded, fault or absent
   std::string note;                   // one line: why it is absent, or the first fault
 };

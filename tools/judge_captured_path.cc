@@ -90,9 +90,9 @@ bool judge_captured_path(const LayerCall& call, const Outputs& reference, const 
   const bool compared = any_compared(comparisons);
   const reference::Choices choices =
       compare::judge_insertion(call, reference, *path.outputs, allowed, comparisons, threads);
-  compare::add_stage_comparisons(
-      call, reference, {path.label, path.outputs, path.claims, path.gates}, allowed, threads,
-      comparisons);
+  compare::add_stage_comparisons(call, reference,
+                                 {path.label, path.outputs, path.claims, path.gates}, allowed,
+                                 threads, comparisons);
   add_diagnoses(call, path, choices, threads, comparisons);
   std::ranges::move(
       compare::contract_claims(call.config, allowed, *path.claims, path.label, path.gates),

@@ -2,8 +2,8 @@
 
 #include "tools/json_values.h"
 #include "tools/print_json_diagnosis.h"
-#include "tools/print_json_stage.h"
 #include "tools/print_json_legal.h"
+#include "tools/print_json_stage.h"
 
 namespace zerodiff::tools {
 namespace {
