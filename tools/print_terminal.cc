@@ -150,9 +150,8 @@ std::string max_ulp_text(const compare::Tally& tally) {
 std::vector<Cell> cells_of(const Comparison& comparison, bool one_pair) {
   const auto [mark, style] = look_of(comparison);
   const compare::Tally& total = comparison.total;
-  std::string output = comparison.output;
-  if (comparison.scope == compare::Scope::stage) output += " (stage)";
-  std::vector<Cell> cells{{std::string(mark), style}, {std::move(output)}};
+  const bool by_stage = comparison.scope == compare::Scope::stage;
+  std::vector<Cell> cells{{std::string(mark), style}, {(by_stage ? "↳ " : "") + comparison.output}};
   if (!one_pair) {
     const bool own_pair = comparison.against != kReferencePath;
     cells.push_back(

@@ -94,7 +94,7 @@ TEST(StageInputs, ShowInTheReportForPeople) {
   EXPECT_EQ(run.exit_code, 0) << run.err;
   EXPECT_TRUE(contains(run.out, "stage sparse_attention alone, on the outputs of atom_fused"))
       << run.out;
-  EXPECT_TRUE(contains(run.out, "attn_output (stage)")) << run.out;
+  EXPECT_TRUE(contains(run.out, "↳ attn_output")) << run.out;
 }
 
 struct BadStage {
