@@ -262,7 +262,7 @@ void add_positions(const HeadContract& contract, const JudgedTensor& tensor, con
   if (positions.empty()) return;
   std::set<std::int64_t> shifts;
   for (const auto& [token, position] : positions) {
-    shifts.insert(position - contract.position(token));
+    shifts.insert(shift_between(contract.position(token), position));
   }
   const auto& [row, position] = *positions.begin();
   std::string detail = "rotated by other positions (row " + std::to_string(row) + " by " +
@@ -275,7 +275,7 @@ void add_positions(const HeadContract& contract, const JudgedTensor& tensor, con
                     "qk_norm_rope",
                     {tensor.branch},
                     rotated_by([shift](const HeadContract& c, std::int64_t token) {
-                      return c.position(token) + shift;
+                      return position_plus(c.position(token), shift);
                     })});
     return;
   }

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <limits>
 #include <optional>
 
 #include "compare/written_elements.h"
@@ -31,6 +32,20 @@ struct HeadAt {
 using Head = std::array<float, kHeadDim>;
 // Stored bits, zero-extended.
 using HeadCodes = std::array<std::uint32_t, kHeadDim>;
+
+// Sums and differences of positions, which may be any int64: at its ends, the end.
+inline std::int64_t position_plus(std::int64_t position, std::int64_t shift) {
+  std::int64_t sum = 0;
+  if (!__builtin_add_overflow(position, shift, &sum)) return sum;
+  return shift > 0 ? std::numeric_limits<std::int64_t>::max()
+                   : std::numeric_limits<std::int64_t>::min();
+}
+inline std::int64_t shift_between(std::int64_t from, std::int64_t to) {
+  std::int64_t shift = 0;
+  if (!__builtin_sub_overflow(to, from, &shift)) return shift;
+  return to > from ? std::numeric_limits<std::int64_t>::max()
+                   : std::numeric_limits<std::int64_t>::min();
+}
 
 // Under given choices per build; rsqrt_ulp and sumsq_order, which are per head, are not read. Const
 // and thread-safe. The call must outlive it.

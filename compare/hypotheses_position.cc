@@ -54,9 +54,13 @@ std::vector<PositionRule> position_rules() {
          return token - first_row_of_request(c, token);
        }},
       {"one position too far",
-       [](const HeadContract& c, std::int64_t token) { return c.position(token) + 1; }},
+       [](const HeadContract& c, std::int64_t token) {
+         return position_plus(c.position(token), 1);
+       }},
       {"one position behind",
-       [](const HeadContract& c, std::int64_t token) { return c.position(token) - 1; }},
+       [](const HeadContract& c, std::int64_t token) {
+         return position_plus(c.position(token), -1);
+       }},
       {"the previous row's position",
        [](const HeadContract& c, std::int64_t token) {
          return c.position(scheduled(c, token - 1));

@@ -40,6 +40,7 @@ bool better(const Explained& a, const Explained& b) {
 void explain_rows(const std::vector<RowHypothesis>& hypotheses, std::int64_t rows,
                   const std::vector<std::int64_t>& faulty, Diagnosis& diagnosis) {
   std::vector<Explained> explained;
+  explained.reserve(hypotheses.size());
   for (const RowHypothesis& hypothesis : hypotheses) {
     explained.push_back(evaluate(hypothesis, rows, faulty, diagnosis.stage));
   }
